@@ -1,0 +1,1 @@
+//! What ringlog's benchmarks share.

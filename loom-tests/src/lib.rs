@@ -1,0 +1,1 @@
+//! Models of ringlog's atomic protocols, run by loom.

@@ -1,0 +1,45 @@
+//! Publish/subscribe inside one process.
+#![cfg_attr(not(feature = "internals"), allow(unreachable_pub))]
+
+// L0: substrate
+mod seq;
+mod sync;
+mod time;
+// L1: the ring and the wait, which do not meet
+mod ring;
+mod wait;
+// L2: one partition
+mod log;
+// L3: groups and delivery
+mod group;
+// L4: the broker
+mod broker;
+// L5: adapters
+mod adapter;
+
+/// The layers below the public API, for this project's own models, benches and fuzzers. No promise of stability.
+#[cfg(feature = "internals")]
+#[doc(hidden)]
+pub mod internals {
+    pub mod seq {
+        pub use crate::seq::*;
+    }
+    pub mod sync {
+        pub use crate::sync::*;
+    }
+    pub mod time {
+        pub use crate::time::*;
+    }
+    pub mod ring {
+        pub use crate::ring::*;
+    }
+    pub mod wait {
+        pub use crate::wait::*;
+    }
+    pub mod log {
+        pub use crate::log::*;
+    }
+    pub mod group {
+        pub use crate::group::*;
+    }
+}

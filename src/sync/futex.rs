@@ -1,0 +1,1 @@
+//! A 32-bit word to sleep on, with a deadline.

@@ -1,0 +1,1 @@
+//! Processor hints: prefetching, and the asymmetric barrier pair.

@@ -1,0 +1,57 @@
+//! The only place that says `std` or `loom`: atomics, threads, locks and shared pointers for the rest of the crate.
+//!
+//! Under `--cfg ringlog_loom` every name below is loom's; otherwise atomics of 64 bits are portable-atomic's (so that
+//! targets without them work) and the rest is std's. The facade never changes what an operation means.
+
+pub mod cell;
+pub mod cow;
+pub mod epoch;
+pub mod futex;
+pub mod hint;
+
+/// Atomic types and fences.
+pub mod atomic {
+    #[cfg(ringlog_loom)]
+    pub use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, fence};
+    #[cfg(not(ringlog_loom))]
+    pub use portable_atomic::AtomicU64;
+    pub use std::sync::atomic::Ordering;
+    #[cfg(not(ringlog_loom))]
+    pub use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicUsize, fence};
+}
+
+#[cfg(ringlog_loom)]
+pub use loom::{
+    sync::{Arc, Condvar, Mutex, MutexGuard},
+    thread,
+};
+#[cfg(not(ringlog_loom))]
+pub use std::{
+    sync::{Arc, Condvar, Mutex, MutexGuard},
+    thread,
+};
+
+pub use crossbeam_utils::CachePadded;
+
+/// One turn of a spin loop.
+#[inline(always)]
+pub fn spin_loop() {
+    #[cfg(ringlog_loom)]
+    loom::thread::yield_now();
+    #[cfg(not(ringlog_loom))]
+    std::hint::spin_loop();
+}
+
+/// A preemption point for models, nothing in real builds.
+///
+/// Loom remembers one last access per object, so that in a load-then-exchange loop a conflict with another thread's
+/// earlier load can go unseen. Touching one common atomic before an exchange on a contended word, and between "claimed"
+/// and "used" or "announced" and "looked again", gives it the schedules back. It is Relaxed and adds no ordering.
+#[inline(always)]
+pub fn explore() {
+    #[cfg(ringlog_loom)]
+    {
+        loom::lazy_static! { static ref TOUCH: atomic::AtomicUsize = atomic::AtomicUsize::new(0); }
+        TOUCH.fetch_add(1, atomic::Ordering::Relaxed);
+    }
+}

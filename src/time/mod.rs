@@ -1,0 +1,2 @@
+//! Time and identifiers, both injected.
+#![forbid(unsafe_code)]
