@@ -8,8 +8,8 @@
 //!
 //! | label     | operation      | order   | why this much, and why no more                                            |
 //! |-----------|----------------|---------|---------------------------------------------------------------------------|
-//! | read:A    | pointer load   | Acquire | we read the value behind it; pairs with replace:A                         |
-//! | replace:A | pointer swap   | AcqRel  | Release: the value before its address, pairs with read:A. Acquire: we retire what another `replace` stored, pairs with its Release |
+//! | epoch_read:A    | pointer load   | Acquire | we read the value behind it; pairs with epoch_replace:A                         |
+//! | epoch_replace:A | pointer swap   | AcqRel  | Release: the value before its address, pairs with epoch_read:A. Acquire: we retire what another `replace` stored, pairs with its Release |
 
 #[cfg(any(not(ringlog_loom), crossbeam_loom))]
 pub use real::EpochCell;
@@ -36,7 +36,7 @@ mod real {
         /// Reads the value. `f` must be short and run no user code: reclamation in the whole process waits for it.
         pub fn read<R>(&self, f: impl FnOnce(&T) -> R) -> R {
             let guard = pin();
-            // ORD(read:A) Acquire: `f` reads what lies behind the pointer. Pairs with ORD(replace:A).
+            // ORD(epoch_read:A) Acquire: `f` reads what lies behind the pointer. Pairs with ORD(epoch_replace:A).
             let shared = self.0.load(Acquire, &guard);
             // SAFETY: the pointer is never null and was unlinked, if at all, after we pinned: retired values are dropped
             // only when every guard of that time is gone, and `f` cannot keep the reference beyond the guard.
@@ -46,8 +46,8 @@ mod real {
         /// Puts `value` in place; the old one is dropped when nobody reads it any more.
         pub fn replace(&self, value: T) {
             let guard = pin();
-            // ORD(replace:A) AcqRel: `value` before its address, and the old value before its retirement. Pairs with
-            // ORD(read:A) and with itself.
+            // ORD(epoch_replace:A) AcqRel: `value` before its address, and the old value before its retirement. Pairs with
+            // ORD(epoch_read:A) and with itself.
             let old = self.0.swap(Owned::new(value), AcqRel, &guard);
             // SAFETY: the swap unlinked `old`, and only the one call that unlinks a value retires it.
             unsafe { guard.defer_destroy(old) }

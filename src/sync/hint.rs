@@ -18,3 +18,15 @@ pub fn cycle_counter() -> u64 {
         u64::try_from(since).unwrap_or(u64::MAX)
     }
 }
+
+/// Asks for the cache line at `line`, to write to it soon. Only a hint: any address is harmless.
+#[inline(always)]
+pub fn prefetch_write<T>(line: *const T) {
+    #[cfg(all(target_arch = "x86_64", not(ringlog_loom), not(miri)))]
+    // SAFETY: prefetchw changes no memory, register or flag, and ignores addresses that are not mapped.
+    unsafe {
+        core::arch::asm!("prefetchw [{0}]", in(reg) line, options(nostack, preserves_flags));
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(ringlog_loom), not(miri))))]
+    let _ = line;
+}
