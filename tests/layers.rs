@@ -174,7 +174,7 @@ fn too_long(source: &Source) -> Vec<String> {
     for (n, line) in lines.iter().enumerate().filter(|(_, line)| words(line).any(|word| word == "fn")) {
         let indent = line.len() - line.trim_start().len();
         let closes = |later: &&str| later.len() - later.trim_start().len() == indent && later.trim() == "}";
-        let body = lines[n..].iter().position(|later| closes(later)).unwrap_or(0);
+        let body = lines[n..].iter().position(closes).unwrap_or(0);
         let ends_here = line.trim_end().ends_with(['}', ';']);
         if !ends_here && body > LONGEST_FUNCTION {
             wrong.push(format!("{}:{}: a function of {body} lines, at most {LONGEST_FUNCTION}", source.path, n + 1));
