@@ -1,1 +1,18 @@
-//! (under construction)
+//! One partition: a ring of records, those who wait for records and for room, and what is retained.
+//!
+//! The ring knows no waiting and the wait knows no data; here they meet. A publisher stores and then notifies those who
+//! wait for records; a group commits and then notifies those who wait for room; both pay one load if nobody waits.
+//! Every outcome is a value that says what happened and gives back what was not stored.
+#![forbid(unsafe_code)]
+
+mod append;
+mod error;
+mod partition;
+mod producer;
+mod retain;
+
+pub use append::AppendCtl;
+pub use error::{AppendError, Limiting};
+pub use partition::{Appended, AppendedAll, Log, LogConfig, LogCounts};
+pub use producer::LogProducer;
+pub use retain::Retain;

@@ -1,0 +1,284 @@
+//! The partition itself: joining, committing, closing, and the appends that do not wait.
+//!
+//! # What may be relied on
+//!
+//! * All that a publisher did before its append is seen by whoever reads the record.
+//! * An append either succeeded before the seal, and its record is read by every group that is there, or it gets its value
+//!   back. After [`Log::close`] has returned the end no longer moves.
+//! * `end`, `earliest`, `len` are right at some moment during the call, and may be old when they arrive.
+//!
+//! # Orderings
+//!
+//! | label   | operation     | order   | why this much, and why no more |
+//! |---------|---------------|---------|--------------------------------|
+//! | count:A | the counters  | Relaxed | counters, read as such         |
+#![forbid(unsafe_code)]
+
+use super::{
+    AppendError, Limiting,
+    retain::{Gates, OWN, Retain},
+};
+use crate::{
+    ring::{Fenced, Gate, Moved, Options, OutOfMemory, Producers, Reader, Refused, Ring, Start, Why},
+    seq::{Capacity, Seq},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Clock,
+    wait::{Event, Sleeper, Wake},
+};
+use std::{
+    fmt,
+    ops::Range,
+    time::Duration,
+};
+
+/// How a partition is made.
+#[derive(Clone, Copy, Debug)]
+pub struct LogConfig {
+    /// How many records it holds, exactly.
+    pub capacity: Capacity,
+    /// Who may publish.
+    pub producers: Producers,
+    /// What it keeps.
+    pub retain: Retain,
+    /// Touch all memory at once, instead of page by page as it is used.
+    pub prefault: bool,
+}
+
+/// A record was stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Appended {
+    /// Its offset.
+    pub offset: Seq,
+    /// False if nobody was listening and nothing is kept: then it is gone, and the offset is used up all the same. A group
+    /// that joins at the same moment may get it nevertheless.
+    pub kept: bool,
+}
+
+/// A batch was stored, one offset after the other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AppendedAll {
+    /// The offsets.
+    pub offsets: Range<Seq>,
+    /// As in [`Appended::kept`], for the first of them.
+    pub kept: bool,
+}
+
+/// What happened to appends so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LogCounts {
+    /// Appends that found the partition full and waited.
+    pub blocked: u64,
+    /// Appends that gave up because it was full.
+    pub rejected: u64,
+}
+
+/// One partition.
+pub struct Log<T> {
+    ring: Arc<Ring<T>>,
+    pub(super) clock: Arc<dyn Clock>,
+    not_empty: Event,
+    not_full: Event,
+    gates: Gates,
+    /// How many appends wait that want to know whenever the limiting group changes.
+    pub(super) wary: AtomicU64,
+    /// Sleepers of appends that have waited, for the next that must.
+    pub(super) sleepers: Mutex<Vec<Sleeper>>,
+    pub(super) blocked: AtomicU64,
+    rejected: AtomicU64,
+}
+
+impl<T: Send + Sync + 'static> Log<T> {
+    /// An empty partition, or an error if its pages cannot be reserved.
+    pub fn new(config: LogConfig, clock: Arc<dyn Clock>) -> Result<Arc<Self>, OutOfMemory> {
+        let LogConfig { capacity, producers, retain, prefault } = config;
+        let ring = Ring::new(Options { capacity, producers, prefault, first: Seq::ZERO })?;
+        Ok(Arc::new(Self::around(ring, retain, clock)))
+    }
+
+    /// A partition around a ring that nobody uses yet.
+    pub fn around(ring: Arc<Ring<T>>, retain: Retain, clock: Arc<dyn Clock>) -> Self {
+        Self {
+            gates: Gates::new(retain, &ring),
+            ring,
+            clock,
+            not_empty: Event::new(Wake::All),
+            not_full: Event::new(Wake::One),
+            wary: AtomicU64::new(0),
+            sleepers: Mutex::new(Vec::new()),
+            blocked: AtomicU64::new(0),
+            rejected: AtomicU64::new(0),
+        }
+    }
+
+    /// The ring.
+    #[inline]
+    pub fn ring(&self) -> &Arc<Ring<T>> {
+        &self.ring
+    }
+
+    /// The clock its waits go by.
+    pub fn clock(&self) -> &Arc<dyn Clock> {
+        &self.clock
+    }
+
+    /// One past the last record.
+    #[inline]
+    pub fn end(&self) -> Seq {
+        self.ring.end()
+    }
+
+    /// The earliest record that is kept; the end if there is none.
+    pub fn earliest(&self) -> Seq {
+        self.gates.earliest(&self.ring)
+    }
+
+    /// How many records are kept.
+    pub fn len(&self) -> u64 {
+        self.end().lag_behind(self.earliest())
+    }
+
+    /// Whether nothing is kept.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Happens when there are new records, when a group was moved, and when the partition closes. Everybody is woken.
+    #[inline]
+    pub fn not_empty(&self) -> &Event {
+        &self.not_empty
+    }
+
+    /// Happens when there is room. One producer is woken, and wakes the next if it leaves any.
+    #[inline]
+    pub fn not_full(&self) -> &Event {
+        &self.not_full
+    }
+
+    /// Adds a group's gate. `gate.position()` says where it landed. The tag `u64::MAX` is the partition's own.
+    pub fn join(&self, want: Start, tag: u64) -> Arc<Gate> {
+        debug_assert_ne!(tag, OWN, "the tag of the partition's own gate");
+        let gate = self.gates.join(&self.ring, want, tag);
+        self.not_full.wake_all(); // the partition's own gate may have stood further back
+        gate
+    }
+
+    /// Removes a group's gate; its commits are refused from now on. Once is enough.
+    pub fn leave(&self, gate: &Gate) {
+        if self.gates.leave(&self.ring, gate) {
+            self.not_full.wake_all();
+            self.not_empty.wake_all();
+        }
+    }
+
+    /// Moves a group's gate to `want`, or as near as what is kept allows. Commits of what was in hand are refused.
+    pub fn seek(&self, gate: &Gate, want: Seq) -> Moved {
+        let moved = self.ring.seek(gate, want.later(self.earliest()));
+        self.not_full.wake_all();
+        self.not_empty.wake_all();
+        moved
+    }
+
+    /// Moves a group's gate on from `from` to `to`, unless somebody moved or took it meanwhile, and wakes a producer.
+    #[inline]
+    pub fn commit(&self, gate: &Gate, epoch: u32, from: Seq, to: Seq) -> Result<(), Fenced> {
+        gate.commit(epoch, from, to)?;
+        self.not_full.notify();
+        Ok(())
+    }
+
+    /// A reader at `at`. Where it reads what no gate protects it may be lapped.
+    pub fn reader(&self, at: Seq) -> Reader<T> {
+        self.ring.reader(at)
+    }
+
+    /// Refuses every later append and wakes everybody. Returns the final end.
+    pub fn close(&self) -> Seq {
+        let end = self.ring.seal();
+        self.not_full.wake_all();
+        self.not_empty.wake_all();
+        end
+    }
+
+    /// Whether it has been closed.
+    pub fn is_closed(&self) -> bool {
+        self.ring.is_sealed()
+    }
+
+    /// What happened to appends so far.
+    pub fn counts(&self) -> LogCounts {
+        // ORD(count:A) Relaxed: counters.
+        let blocked = self.blocked.load(Ordering::Relaxed);
+        // ORD(count:A) Relaxed: counters.
+        let rejected = self.rejected.load(Ordering::Relaxed);
+        LogCounts { blocked, rejected }
+    }
+
+    /// The group that is furthest behind, if a group is what holds producers back.
+    pub fn limiting(&self) -> Option<Limiting> {
+        let (position, tag) = self.ring.limiting()?;
+        (tag != OWN).then(|| Limiting { tag, lag: self.end().lag_behind(position) })
+    }
+
+    /// Stores one record if there is room. Lock-free; never waits.
+    #[inline]
+    pub fn try_append(&self, value: T) -> Result<Appended, AppendError<T>> {
+        match self.ring.try_push(value) {
+            Ok(offset) => Ok(self.stored(offset, false)),
+            Err(Refused { value, why }) => Err(self.refusal(why, value, 1, Duration::ZERO)),
+        }
+    }
+
+    /// Stores all of `values` (which is empty then) or none of them, one offset after the other, if there is room.
+    pub fn try_append_all(&self, values: &mut Vec<T>) -> Result<AppendedAll, AppendError<()>> {
+        let len = values.len();
+        match self.ring.try_push_all(values) {
+            Ok(offsets) => Ok(self.stored_all(offsets, false)),
+            Err(why) => Err(self.refusal(why, (), len, Duration::ZERO)),
+        }
+    }
+
+    #[inline]
+    pub(super) fn stored(&self, offset: Seq, quiet: bool) -> Appended {
+        if quiet {
+            self.not_empty.notify_quiet();
+        } else {
+            self.not_empty.notify();
+        }
+        Appended { offset, kept: self.gates.kept(offset) }
+    }
+
+    pub(super) fn stored_all(&self, offsets: Range<Seq>, quiet: bool) -> AppendedAll {
+        let Appended { offset, kept } = self.stored(offsets.start, quiet);
+        AppendedAll { offsets: offset..offsets.end, kept }
+    }
+
+    /// What to tell the caller whose attempt failed.
+    #[cold]
+    pub(super) fn refusal<V>(&self, why: Why, value: V, len: usize, waited: Duration) -> AppendError<V> {
+        match why {
+            Why::Full => {
+                // ORD(count:A) Relaxed: a counter.
+                self.rejected.fetch_add(1, Ordering::Relaxed);
+                AppendError::Full { value, limiting: self.limiting(), waited }
+            }
+            Why::Sealed => AppendError::Closed(value),
+            Why::TooLarge => AppendError::TooLarge { value, len, capacity: self.ring.capacity().get() },
+            Why::OutOfMemory => AppendError::OutOfMemory(value),
+        }
+    }
+
+    /// Whether a producer would find room now.
+    pub(super) fn has_room(&self) -> bool {
+        let full = |(position, _): (Seq, u64)| self.end().lag_behind(position) >= self.ring.capacity().get();
+        !self.ring.limiting().is_some_and(full)
+    }
+}
+
+impl<T> fmt::Debug for Log<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Log").field("gates", &self.gates).finish_non_exhaustive()
+    }
+}

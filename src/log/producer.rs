@@ -1,0 +1,144 @@
+//! The one producer of an exclusive partition.
+#![forbid(unsafe_code)]
+
+use super::{
+    AppendCtl, AppendError, Appended, AppendedAll, Log,
+};
+use crate::{
+    ring::{Exclusive, Refused, Why},
+    sync::Arc,
+    time::Deadline,
+};
+use std::{fmt, time::Duration};
+
+/// The one producer of an exclusive partition: the same calls as the log's own, without a read-modify-write, and
+/// publishing in place.
+pub struct LogProducer<T> {
+    log: Arc<Log<T>>,
+    tail: Exclusive<T>,
+}
+
+impl<T: Send + Sync + 'static> LogProducer<T> {
+    /// The producer of `log`; none if the log is shared, or has one already.
+    pub fn new(log: &Arc<Log<T>>) -> Option<Self> {
+        let tail = log.ring().exclusive()?;
+        Some(Self { log: log.clone(), tail })
+    }
+
+    /// The partition.
+    pub fn log(&self) -> &Arc<Log<T>> {
+        &self.log
+    }
+
+    /// Stores one record if there is room. Wait-free.
+    #[inline]
+    pub fn try_append(&mut self, value: T) -> Result<Appended, AppendError<T>> {
+        match self.tail.try_push(value) {
+            Ok(offset) => Ok(self.log.stored(offset, false)),
+            Err(Refused { value, why }) => Err(self.log.refusal(why, value, 1, Duration::ZERO)),
+        }
+    }
+
+    /// Stores all of `values` (which is empty then) or none of them, if there is room.
+    pub fn try_append_all(&mut self, values: &mut Vec<T>) -> Result<AppendedAll, AppendError<()>> {
+        let len = values.len();
+        match self.tail.try_push_all(values) {
+            Ok(offsets) => Ok(self.log.stored_all(offsets, false)),
+            Err(why) => Err(self.log.refusal(why, (), len, Duration::ZERO)),
+        }
+    }
+
+    /// Publishes in place if there is room: `fill` gets the record that lies in the slot, one that everybody is past, so that its
+    /// buffers can be used again; where none lies there yet `fresh` makes one.
+    ///
+    /// A panic in `fresh` or `fill` publishes nothing. When the call is refused neither has been called.
+    #[inline]
+    pub fn try_append_in_place(
+        &mut self,
+        fresh: impl FnOnce() -> T,
+        fill: impl FnOnce(&mut T),
+    ) -> Result<Appended, AppendError<()>> {
+        match self.tail.try_push_with(fresh, fill) {
+            Ok(offset) => Ok(self.log.stored(offset, false)),
+            Err(why) => Err(self.log.refusal(why, (), 1, Duration::ZERO)),
+        }
+    }
+
+    /// Stores one record, waiting for room until `deadline` at most.
+    #[inline]
+    pub fn append(&mut self, value: T, deadline: Deadline, ctl: &AppendCtl<'_>) -> Result<Appended, AppendError<T>> {
+        let (log, tail, mut value) = (&self.log, &mut self.tail, Some(value));
+        let stored = log.until_room(deadline, ctl, 1, &mut || {
+            offer(&mut value, |value| tail.try_push(value))
+        });
+        match stored {
+            Ok(offset) => Ok(log.stored(offset, ctl.quiet)),
+            Err(gone) => Err(log.gone(gone, (), 1).map(|()| given_back(value))),
+        }
+    }
+
+    /// Stores all of `values` (which is empty then) or none of them, waiting until there is room for all.
+    pub fn append_all(
+        &mut self,
+        values: &mut Vec<T>,
+        deadline: Deadline,
+        ctl: &AppendCtl<'_>,
+    ) -> Result<AppendedAll, AppendError<()>> {
+        let (log, tail, len) = (&self.log, &mut self.tail, values.len());
+        match log.until_room(deadline, ctl, len, &mut || tail.try_push_all(values)) {
+            Ok(offsets) => Ok(log.stored_all(offsets, ctl.quiet)),
+            Err(gone) => Err(log.gone(gone, (), len)),
+        }
+    }
+
+    /// Publishes in place, waiting for room until `deadline` at most; see
+    /// [`try_append_in_place`](Self::try_append_in_place).
+    pub fn append_in_place(
+        &mut self,
+        fresh: impl FnOnce() -> T,
+        fill: impl FnOnce(&mut T),
+        deadline: Deadline,
+        ctl: &AppendCtl<'_>,
+    ) -> Result<Appended, AppendError<()>> {
+        let (log, tail) = (&self.log, &mut self.tail);
+        let mut work = (Some(fresh), Some(fill));
+        let mut attempt = || {
+            let (fresh, fill) = (&mut work.0, &mut work.1);
+            tail.try_push_with(|| once(fresh)(), |slot| once(fill)(slot))
+        };
+        match log.until_room(deadline, ctl, 1, &mut attempt) {
+            Ok(offset) => Ok(log.stored(offset, ctl.quiet)),
+            Err(gone) => Err(log.gone(gone, (), 1)),
+        }
+    }
+}
+
+/// Offers the value to `push`, and puts it back if it is refused.
+pub(super) fn offer<T, R>(
+    value: &mut Option<T>,
+    push: impl FnOnce(T) -> Result<R, Refused<T>>,
+) -> Result<R, Why> {
+    push(given_back(value.take())).map_err(|refused| {
+        *value = Some(refused.value);
+        refused.why
+    })
+}
+
+/// A value is there whenever the last attempt failed, and none follows one that did not.
+pub(super) fn given_back<T>(value: Option<T>) -> T {
+    match value {
+        Some(value) => value,
+        None => unreachable!("an attempt after one that succeeded"),
+    }
+}
+
+/// The closure, which a refused attempt has left in place.
+fn once<F>(closure: &mut Option<F>) -> F {
+    given_back(closure.take())
+}
+
+impl<T> fmt::Debug for LogProducer<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LogProducer").field("log", &self.log).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,132 @@
+//! What a partition keeps, and for whom.
+//!
+//! | retain    | while there are groups                    | while there is none                                        |
+//! |-----------|-------------------------------------------|------------------------------------------------------------|
+//! | `Backlog` | the slowest group gates                   | a gate of the partition's own stands at the earliest record |
+//! | `Recent`  | the slowest group gates                   | nothing gates; records stay until they are overwritten      |
+//! | `Unacked` | the slowest group gates; what all have committed is gone | nothing gates and nothing is kept            |
+//!
+//! The partition's own gate joins before the last group's leaves, and leaves after the first group's has joined, so that
+//! `Backlog` is never ungated in between.
+#![forbid(unsafe_code)]
+
+use crate::{
+    ring::{Gate, Ring, Start},
+    seq::Seq,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+use std::{fmt, sync::PoisonError};
+
+/// What a partition keeps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Retain {
+    /// Everything from the earliest record on, also before the first group comes and after the last has gone: then the
+    /// partition fills up and producers wait.
+    Backlog,
+    /// What has not been overwritten. Without a group nothing holds producers back.
+    #[default]
+    Recent,
+    /// What some group has not committed yet. Without a group nothing is kept: offsets are used up all the same.
+    Unacked,
+}
+
+/// The tag of a gate that belongs to the partition itself. Groups use smaller ones.
+pub(super) const OWN: u64 = u64::MAX;
+
+/// The gates of a partition.
+///
+/// | label       | operation          | order   | why this much, and why no more                                               |
+/// |-------------|--------------------|---------|------------------------------------------------------------------------------|
+/// | listening:A | `listening.store`  | Relaxed | under the lock; says who was there, carries nothing                          |
+/// | kept:A      | `listening.load`   | Relaxed | a join that happened before the publish is seen by coherence; one at the same moment may go either way, and the docs of `kept` say so |
+pub(super) struct Gates {
+    retain: Retain,
+    /// 0: no group. Otherwise one more than the offset where the first of the present groups came in.
+    listening: AtomicU64,
+    gates: Mutex<Members>,
+}
+
+#[derive(Default)]
+struct Members {
+    groups: Vec<Arc<Gate>>,
+    own: Option<Arc<Gate>>,
+}
+
+impl Gates {
+    /// The gates of a fresh partition.
+    pub(super) fn new<T: Send + Sync + 'static>(retain: Retain, ring: &Ring<T>) -> Self {
+        let own = (retain == Retain::Backlog).then(|| ring.join(Start::Earliest, OWN));
+        Self { retain, listening: AtomicU64::new(0), gates: Mutex::new(Members { groups: Vec::new(), own }) }
+    }
+
+    /// Whether a record at `offset` is kept for anybody.
+    #[inline]
+    pub(super) fn kept(&self, offset: Seq) -> bool {
+        if self.retain != Retain::Unacked {
+            return true;
+        }
+        // ORD(kept:A) Relaxed: see the table.
+        match self.listening.load(Ordering::Relaxed) {
+            0 => false,
+            since => !offset.precedes(Seq::new(since - 1)),
+        }
+    }
+
+    /// The earliest record that is kept.
+    pub(super) fn earliest<T: Send + Sync + 'static>(&self, ring: &Ring<T>) -> Seq {
+        match (self.retain, ring.limiting()) {
+            (Retain::Unacked, Some((slowest, _))) => ring.earliest().later(slowest),
+            (Retain::Unacked, None) => ring.end(),
+            _ => ring.earliest(),
+        }
+    }
+
+    /// Where `want` may begin: nothing that is gone comes back.
+    fn clamp<T: Send + Sync + 'static>(&self, ring: &Ring<T>, want: Start) -> Start {
+        match (self.retain, want) {
+            (Retain::Unacked, Start::Earliest) => Start::At(self.earliest(ring)),
+            (Retain::Unacked, Start::At(at)) => Start::At(at.later(self.earliest(ring))),
+            _ => want,
+        }
+    }
+
+    pub(super) fn join<T: Send + Sync + 'static>(&self, ring: &Ring<T>, want: Start, tag: u64) -> Arc<Gate> {
+        let mut members = self.gates.lock().unwrap_or_else(PoisonError::into_inner);
+        let gate = ring.join(self.clamp(ring, want), tag);
+        if members.groups.is_empty() {
+            let since = gate.position().get().saturating_add(1);
+            // ORD(listening:A) Relaxed: see the table.
+            self.listening.store(since, Ordering::Relaxed);
+        }
+        members.groups.push(gate.clone());
+        if let Some(own) = members.own.take() {
+            ring.leave(&own);
+        }
+        gate
+    }
+
+    /// False if the gate had left already.
+    pub(super) fn leave<T: Send + Sync + 'static>(&self, ring: &Ring<T>, gate: &Gate) -> bool {
+        let mut members = self.gates.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(at) = members.groups.iter().position(|member| std::ptr::eq(&**member, gate)) else { return false };
+        members.groups.swap_remove(at);
+        if members.groups.is_empty() {
+            if self.retain == Retain::Backlog {
+                members.own = Some(ring.join(Start::Earliest, OWN));
+            }
+            // ORD(listening:A) Relaxed: see the table.
+            self.listening.store(0, Ordering::Relaxed);
+        }
+        ring.leave(gate);
+        true
+    }
+}
+
+impl fmt::Debug for Gates {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Gates").field("retain", &self.retain).finish_non_exhaustive()
+    }
+}
