@@ -64,7 +64,7 @@ impl<T: Send + Sync + 'static> Log<T> {
     /// that gives up has claimed nothing.
     pub fn append(&self, value: T, deadline: Deadline, ctl: &AppendCtl<'_>) -> Result<Appended, AppendError<T>> {
         let mut value = Some(value);
-        match self.until_room(deadline, ctl, 1, &mut || offer(&mut value, |value| self.ring().try_push(value))) {
+        match self.until_room(deadline, ctl, 1, || offer(&mut value, |value| self.ring().try_push(value))) {
             Ok(offset) => Ok(self.stored(offset, ctl.quiet)),
             Err(gone) => Err(self.gone(gone, (), 1).map(|()| given_back(value))),
         }
@@ -78,7 +78,7 @@ impl<T: Send + Sync + 'static> Log<T> {
         ctl: &AppendCtl<'_>,
     ) -> Result<AppendedAll, AppendError<()>> {
         let len = values.len();
-        match self.until_room(deadline, ctl, len, &mut || self.ring().try_push_all(values)) {
+        match self.until_room(deadline, ctl, len, || self.ring().try_push_all(values)) {
             Ok(offsets) => Ok(self.stored_all(offsets, ctl.quiet)),
             Err(gone) => Err(self.gone(gone, (), len)),
         }
@@ -99,11 +99,11 @@ impl<T: Send + Sync + 'static> Log<T> {
         deadline: Deadline,
         ctl: &AppendCtl<'_>,
         len: usize,
-        attempt: &mut dyn FnMut() -> Result<R, Why>,
+        mut attempt: impl FnMut() -> Result<R, Why>,
     ) -> Result<R, Gone> {
         match attempt() {
             Ok(stored) => Ok(stored),
-            Err(Why::Full) if deadline != Deadline::Now => self.wait_for_room(deadline, ctl, len, attempt),
+            Err(Why::Full) if deadline != Deadline::Now => self.wait_for_room(deadline, ctl, len, &mut attempt),
             Err(why) => Err(Gone::Refused(why, Duration::ZERO)),
         }
     }

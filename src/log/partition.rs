@@ -28,11 +28,7 @@ use crate::{
     time::Clock,
     wait::{Event, Sleeper, Wake},
 };
-use std::{
-    fmt,
-    ops::Range,
-    time::Duration,
-};
+use std::{fmt, ops::Range, time::Duration};
 
 /// How a partition is made.
 #[derive(Clone, Copy, Debug)]

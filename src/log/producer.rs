@@ -1,9 +1,7 @@
 //! The one producer of an exclusive partition.
 #![forbid(unsafe_code)]
 
-use super::{
-    AppendCtl, AppendError, Appended, AppendedAll, Log,
-};
+use super::{AppendCtl, AppendError, Appended, AppendedAll, Log};
 use crate::{
     ring::{Exclusive, Refused, Why},
     sync::Arc,
@@ -68,9 +66,7 @@ impl<T: Send + Sync + 'static> LogProducer<T> {
     #[inline]
     pub fn append(&mut self, value: T, deadline: Deadline, ctl: &AppendCtl<'_>) -> Result<Appended, AppendError<T>> {
         let (log, tail, mut value) = (&self.log, &mut self.tail, Some(value));
-        let stored = log.until_room(deadline, ctl, 1, &mut || {
-            offer(&mut value, |value| tail.try_push(value))
-        });
+        let stored = log.until_room(deadline, ctl, 1, || offer(&mut value, |value| tail.try_push(value)));
         match stored {
             Ok(offset) => Ok(log.stored(offset, ctl.quiet)),
             Err(gone) => Err(log.gone(gone, (), 1).map(|()| given_back(value))),
@@ -85,7 +81,7 @@ impl<T: Send + Sync + 'static> LogProducer<T> {
         ctl: &AppendCtl<'_>,
     ) -> Result<AppendedAll, AppendError<()>> {
         let (log, tail, len) = (&self.log, &mut self.tail, values.len());
-        match log.until_room(deadline, ctl, len, &mut || tail.try_push_all(values)) {
+        match log.until_room(deadline, ctl, len, || tail.try_push_all(values)) {
             Ok(offsets) => Ok(log.stored_all(offsets, ctl.quiet)),
             Err(gone) => Err(log.gone(gone, (), len)),
         }
@@ -102,11 +98,11 @@ impl<T: Send + Sync + 'static> LogProducer<T> {
     ) -> Result<Appended, AppendError<()>> {
         let (log, tail) = (&self.log, &mut self.tail);
         let mut work = (Some(fresh), Some(fill));
-        let mut attempt = || {
+        let attempt = || {
             let (fresh, fill) = (&mut work.0, &mut work.1);
             tail.try_push_with(|| once(fresh)(), |slot| once(fill)(slot))
         };
-        match log.until_room(deadline, ctl, 1, &mut attempt) {
+        match log.until_room(deadline, ctl, 1, attempt) {
             Ok(offset) => Ok(log.stored(offset, ctl.quiet)),
             Err(gone) => Err(log.gone(gone, (), 1)),
         }
@@ -114,10 +110,7 @@ impl<T: Send + Sync + 'static> LogProducer<T> {
 }
 
 /// Offers the value to `push`, and puts it back if it is refused.
-pub(super) fn offer<T, R>(
-    value: &mut Option<T>,
-    push: impl FnOnce(T) -> Result<R, Refused<T>>,
-) -> Result<R, Why> {
+pub(super) fn offer<T, R>(value: &mut Option<T>, push: impl FnOnce(T) -> Result<R, Refused<T>>) -> Result<R, Why> {
     push(given_back(value.take())).map_err(|refused| {
         *value = Some(refused.value);
         refused.why
