@@ -1,1 +1,41 @@
-//! (under construction)
+//! Groups and delivery: cursors, members and their deal, the lane as a state machine without threads, retry, dead letters.
+//!
+//! A [`Group`] holds the settings and one *lane* per partition; it gates with or without members. A member's lanes are a
+//! [`Task`] which an [`Executor`] steps; everything that may stop a lane (pause, move, seek, delete) changes one word,
+//! which the lane compares once per record. Nothing here runs user code under a lock.
+#![forbid(unsafe_code)]
+
+mod config;
+mod contain;
+pub mod context;
+mod error;
+mod executor;
+#[allow(clippy::module_inception)]
+mod group;
+mod handler;
+mod inbox;
+mod join;
+mod lane;
+mod letters;
+mod outcome;
+mod record;
+mod retry;
+mod roster;
+mod stats;
+mod task;
+mod thread;
+mod word;
+
+pub use config::{ConfigError, GroupConfig, LETTERS, SeekTo, StartAt};
+pub use error::{ControlError, GroupError, SubscribeError};
+pub use executor::{Executor, Place, PlaceError, Run, Seat, Step, Task, Turn};
+pub use group::{Group, GroupSpec};
+pub use inbox::{Ends, Inbox};
+pub use join::Join;
+pub use letters::Letter;
+pub use outcome::{BatchOutcome, Failure, IntoBatchOutcome, IntoOutcome, Outcome, PANIC};
+pub use record::{Batch, Record};
+pub use retry::{Backoff, Retry};
+pub use stats::{GroupStats, LaneStats};
+pub use thread::drive;
+pub use word::{MemberId, PauseReason};

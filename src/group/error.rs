@@ -1,0 +1,94 @@
+//! What can go wrong with groups and members.
+#![forbid(unsafe_code)]
+
+use super::config::ConfigError;
+use super::executor::PlaceError;
+use crate::sync::Arc;
+
+/// A group was not made.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum GroupError {
+    /// A group needs a name.
+    #[error("a group of topic {topic} needs a name, but it is empty")]
+    EmptyName {
+        /// The topic.
+        topic: Arc<str>,
+    },
+    /// There is a group of this name with other settings; ask for it with its own, or delete it first.
+    #[error("group {group} of topic {topic} exists with another {field}")]
+    Differs {
+        /// The topic.
+        topic: Arc<str>,
+        /// The group.
+        group: Arc<str>,
+        /// The first setting that differs.
+        field: &'static str,
+    },
+    /// A setting is impossible.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+}
+
+/// A member was not taken in.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SubscribeError {
+    /// A member needs a name.
+    #[error("a member of group {group} needs a name, but it is empty")]
+    EmptyName {
+        /// The group.
+        group: Arc<str>,
+    },
+    /// Names are unique within a group: leave first, or take another.
+    #[error("member {member} is already in group {group}")]
+    Duplicate {
+        /// The group.
+        group: Arc<str>,
+        /// The name.
+        member: Arc<str>,
+    },
+    /// The group was deleted, or its topic or broker closed.
+    #[error("group {group} takes no members any more: it was deleted, or its broker is closed")]
+    Closed {
+        /// The group.
+        group: Arc<str>,
+    },
+    /// A thread for each lane needs a handler for each: `subscribe_with`.
+    #[error("member {member} of group {group} wants a thread for each lane, but has one handler; use subscribe_with")]
+    OneHandler {
+        /// The group.
+        group: Arc<str>,
+        /// The name.
+        member: Arc<str>,
+    },
+    /// Its executor did not take it.
+    #[error("member {member} of group {group} has nobody to run it: {reason}")]
+    NotPlaced {
+        /// The group.
+        group: Arc<str>,
+        /// The name.
+        member: Arc<str>,
+        /// Why.
+        reason: PlaceError,
+    },
+}
+
+/// A seek or pause was refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ControlError {
+    /// The topic has fewer partitions.
+    #[error("topic {topic} has no partition {partition}, it has {partitions}")]
+    NoPartition {
+        /// The topic.
+        topic: Arc<str>,
+        /// What was asked for.
+        partition: u32,
+        /// How many there are.
+        partitions: u32,
+    },
+    /// The group was deleted.
+    #[error("group {group} was deleted")]
+    Deleted {
+        /// The group.
+        group: Arc<str>,
+    },
+}

@@ -1,0 +1,330 @@
+//! The group: its settings, its lanes, its members. It exists without members and gates all the same.
+#![forbid(unsafe_code)]
+
+use super::config::{GroupConfig, SeekTo};
+use super::context::{self, Id};
+use super::error::{ControlError, GroupError, SubscribeError};
+use super::executor::Seat;
+use super::lane::Lane;
+use super::letters::{Letter, Letters, lock};
+use super::roster::{Member, Roster};
+use super::stats::{GroupStats, LaneStats};
+use super::word::{MemberId, PauseReason};
+use crate::log::Log;
+use crate::sync::atomic::Ordering;
+use crate::sync::{Arc, Mutex};
+use crate::time::Clock;
+use crate::wait::Event;
+use std::fmt;
+
+/// What a group needs from its topic and its broker.
+pub struct GroupSpec<T> {
+    /// The topic's name.
+    pub topic: Arc<str>,
+    /// The group's name.
+    pub name: Arc<str>,
+    /// The topic's partitions.
+    pub logs: Vec<Arc<Log<T>>>,
+    /// The settings.
+    pub config: GroupConfig<T>,
+    /// The broker's clock.
+    pub clock: Arc<dyn Clock>,
+    /// Notified on every commit, skip and hand-over: for those who wait for a group to get somewhere.
+    pub progress: Arc<Event>,
+    /// The broker, for [`context::inside`].
+    pub broker: Id,
+}
+
+impl<T> fmt::Debug for GroupSpec<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "GroupSpec({}/{})", self.topic, self.name)
+    }
+}
+
+/// A consumer group of one topic.
+pub struct Group<T> {
+    pub(super) topic: Arc<str>,
+    pub(super) name: Arc<str>,
+    pub(super) config: GroupConfig<T>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) progress: Arc<Event>,
+    pub(super) broker: Id,
+    pub(super) lanes: Vec<Arc<Lane<T>>>,
+    pub(super) letters: Letters,
+    /// At most this many finished records are uncommitted: an eighth of the capacity.
+    pub(super) commit_bound: usize,
+    roster: Mutex<Roster>,
+}
+
+/// Bells to ring once the roster lock is open.
+type Rings = Vec<Arc<dyn Seat>>;
+
+impl<T: Send + Sync + 'static> Group<T> {
+    /// Makes the group and its lanes; from now on it gates.
+    pub fn new(spec: GroupSpec<T>) -> Result<Arc<Self>, GroupError> {
+        let GroupSpec { topic, name, logs, config, clock, progress, broker } = spec;
+        if name.is_empty() {
+            return Err(GroupError::EmptyName { topic });
+        }
+        config.validate()?;
+        let eighth = logs.iter().map(|log| log.ring().capacity().eighth()).min().unwrap_or(1);
+        let start = config.start;
+        let lanes = logs.into_iter().zip(0..).map(|(log, partition)| Arc::new(Lane::new(log, partition, start)));
+        Ok(Arc::new(Group {
+            lanes: lanes.collect(),
+            letters: Letters::new(config.letters),
+            commit_bound: usize::try_from(eighth).unwrap_or(usize::MAX).max(1),
+            roster: Mutex::new(Roster::default()),
+            topic,
+            name,
+            config,
+            clock,
+            progress,
+            broker,
+        }))
+    }
+
+    /// The topic's name.
+    pub fn topic(&self) -> &str {
+        &self.topic
+    }
+
+    /// The group's name.
+    pub fn name(&self) -> &Arc<str> {
+        &self.name
+    }
+
+    /// The settings.
+    pub fn config(&self) -> &GroupConfig<T> {
+        &self.config
+    }
+
+    /// Whether the group is this one for settings `config`; names the first that differs.
+    pub fn check(&self, config: &GroupConfig<T>) -> Result<(), GroupError> {
+        config.validate()?;
+        let differs = |field| GroupError::Differs { topic: self.topic.clone(), group: self.name.clone(), field };
+        self.config.differs_in(config).map_or(Ok(()), |field| Err(differs(field)))
+    }
+
+    // ---- members -------------------------------------------------------------------------------------------------
+
+    pub(super) fn enrol(&self, name: &Arc<str>, seats: Arc<[Arc<dyn Seat>]>) -> Result<Member, SubscribeError> {
+        lock(&self.roster).add(&self.name, name, seats)
+    }
+
+    /// Gives every lane to whom it belongs, and rings whom it concerns.
+    pub(super) fn deal(&self) {
+        let rings = {
+            let roster = lock(&self.roster);
+            self.deal_under(&roster)
+        };
+        rings.iter().for_each(|seat| seat.ring());
+    }
+
+    /// One dealer at a time: under the roster lock.
+    fn deal_under(&self, roster: &Roster) -> Rings {
+        let mut rings = Rings::new();
+        for (partition, lane) in self.lanes.iter().enumerate() {
+            let target = roster.owner_of(partition);
+            let Ok(before) = lane.word.retarget(target.map_or(MemberId::NOBODY, |member| member.id)) else { continue };
+            let holder = if before.is_held() { roster.find(before.owner()) } else { target };
+            rings.extend(holder.and_then(|member| member.seat(partition)).cloned());
+        }
+        rings
+    }
+
+    /// Takes a member out and deals its partitions to the others, from where it committed. False if it was not in.
+    pub fn leave(&self, id: MemberId) -> bool {
+        let (left, rings) = {
+            let mut roster = lock(&self.roster);
+            let Some(member) = roster.remove(id) else { return false };
+            let mut rings = self.deal_under(&roster);
+            rings.extend(member.seats.iter().cloned());
+            (member.left, rings)
+        };
+        // ORD(left:B) Release: after the deal. Pairs with ORD(left:A).
+        left.store(true, Ordering::Release);
+        rings.iter().for_each(|seat| seat.ring());
+        true
+    }
+
+    /// Forgets a member whose task is gone.
+    pub(super) fn forget(&self, id: MemberId) {
+        lock(&self.roster).forget(id);
+    }
+
+    /// A lane was handed over: its new owner is rung, and who waits for quiet looks again.
+    pub(super) fn handed_over(&self, to: MemberId, partition: usize) {
+        let seat = lock(&self.roster).find(to).and_then(|member| member.seat(partition)).cloned();
+        if let Some(seat) = seat {
+            seat.ring();
+        }
+        self.progress.notify();
+    }
+
+    /// Everybody leaves, and nobody joins any more. The cursors stay and gate.
+    pub fn stop(&self) {
+        let (all, rings) = {
+            let mut roster = lock(&self.roster);
+            let all = roster.close();
+            (all, self.deal_under(&roster))
+        };
+        for member in &all {
+            // ORD(left:C) Release: as ORD(left:B), after the deal. Pairs with ORD(left:A).
+            member.left.store(true, Ordering::Release);
+        }
+        rings.iter().chain(all.iter().flat_map(|member| member.seats.iter())).for_each(|seat| seat.ring());
+        self.progress.notify();
+    }
+
+    /// Stops, and takes the cursors away: nothing is held back for this group any more, blocked publishers go on, and acks
+    /// of what its handlers still have in hand are refused. Whether this call did it.
+    pub fn delete(&self) -> bool {
+        self.stop();
+        let ended = self.lanes.iter().filter(|lane| lane.end()).count();
+        for seat in self.seats() {
+            seat.ring();
+        }
+        self.progress.notify();
+        ended > 0
+    }
+
+    /// Everybody's seats, of those who are leaving too.
+    fn seats(&self) -> Rings {
+        let roster = lock(&self.roster);
+        let holders = self.lanes.iter().filter_map(|lane| roster.find(lane.word.load().owner()));
+        roster.members().iter().chain(holders).flat_map(|member| member.seats.iter().cloned()).collect()
+    }
+
+    // ---- controls ------------------------------------------------------------------------------------------------
+
+    fn lane(&self, partition: u32) -> Result<&Arc<Lane<T>>, ControlError> {
+        let partitions = u32::try_from(self.lanes.len()).unwrap_or(u32::MAX);
+        let none = || ControlError::NoPartition { topic: self.topic.clone(), partition, partitions };
+        self.lanes.get(partition as usize).ok_or_else(none)
+    }
+
+    /// Rings who owns or holds a lane.
+    fn ring_for(&self, partition: usize) {
+        let word = self.lanes[partition].word.load();
+        let seats: Rings = {
+            let roster = lock(&self.roster);
+            let concerned = [word.owner(), word.target()].into_iter().filter_map(|id| roster.find(id));
+            concerned.filter_map(|member| member.seat(partition)).cloned().collect()
+        };
+        seats.iter().for_each(|seat| seat.ring());
+    }
+
+    /// Moves a partition's cursor at once and says where it landed, in `[earliest, end]`. A handler that is at work on
+    /// older records goes on; its acks are refused.
+    pub fn seek(&self, partition: u32, to: SeekTo) -> Result<u64, ControlError> {
+        let moved = self.lane(partition)?.seek(to);
+        let moved = moved.ok_or_else(|| ControlError::Deleted { group: self.name.clone() })?;
+        self.ring_for(partition as usize);
+        self.progress.notify();
+        Ok(moved.to.get())
+    }
+
+    /// Pauses the whole group: each lane stops at its next record. Returns at once.
+    pub fn pause(&self) {
+        for lane in &self.lanes {
+            lane.word.pause(PauseReason::Group);
+        }
+    }
+
+    /// Takes the group's pause back; partitions paused on their own stay paused.
+    pub fn resume(&self) {
+        for (partition, lane) in self.lanes.iter().enumerate() {
+            lane.word.resume(PauseReason::Group);
+            self.ring_for(partition);
+        }
+    }
+
+    /// Pauses one partition, apart from the group's own pause.
+    pub fn pause_partition(&self, partition: u32) -> Result<(), ControlError> {
+        self.lane(partition)?.word.pause(PauseReason::Partition);
+        Ok(())
+    }
+
+    /// Takes one partition's own pause back.
+    pub fn resume_partition(&self, partition: u32) -> Result<(), ControlError> {
+        self.lane(partition)?.word.resume(PauseReason::Partition);
+        self.ring_for(partition as usize);
+        Ok(())
+    }
+
+    // ---- questions -----------------------------------------------------------------------------------------------
+
+    /// Records not done yet, over all partitions.
+    pub fn lag(&self) -> u64 {
+        self.lanes.iter().map(|lane| lane.lag()).sum()
+    }
+
+    /// Records of one partition not done yet.
+    pub fn lag_of(&self, partition: u32) -> Result<u64, ControlError> {
+        Ok(self.lane(partition)?.lag())
+    }
+
+    /// The group in figures.
+    pub fn stats(&self) -> GroupStats {
+        GroupStats {
+            topic: self.topic.clone(),
+            group: self.name.clone(),
+            members: lock(&self.roster).members().iter().map(|member| member.name.clone()).collect(),
+            lanes: self.lanes.iter().map(|lane| lane.stats()).collect(),
+            letters: self.letters.all().len(),
+            letters_lost: self.letters.lost(),
+        }
+    }
+
+    /// One partition in figures.
+    pub fn stats_of(&self, partition: u32) -> Result<LaneStats, ControlError> {
+        Ok(self.lane(partition)?.stats())
+    }
+
+    /// The letters kept, oldest first.
+    pub fn letters(&self) -> Vec<Letter> {
+        self.letters.all()
+    }
+
+    /// Who has which partitions: members in join order, those with none too.
+    pub fn assignment(&self) -> Vec<(Arc<str>, Vec<u32>)> {
+        let roster = lock(&self.roster);
+        let n = roster.members().len();
+        let lanes = |nth: usize| (0..self.lanes.len()).skip(nth).step_by(n).filter_map(|p| u32::try_from(p).ok());
+        roster.members().iter().enumerate().map(|(nth, member)| (member.name.clone(), lanes(nth).collect())).collect()
+    }
+
+    /// Whether every lane that has a member is at the end of its partition. One without a member holds nobody up.
+    pub fn is_drained(&self) -> bool {
+        self.lanes.iter().all(|lane| lane.word.load().target() == MemberId::NOBODY || lane.lag() == 0)
+    }
+
+    /// Whether no member has a lane in hand: after [`stop`](Self::stop), no handler will be called any more.
+    pub fn is_quiet(&self) -> bool {
+        !self.lanes.iter().any(|lane| lane.word.load().is_held())
+    }
+
+    /// Whether the group was stopped or deleted.
+    pub fn is_closed(&self) -> bool {
+        lock(&self.roster).is_closed()
+    }
+
+    /// Whether waiting for the gate `tag` on this thread would never end: it is the gate of one of our lanes, and the
+    /// lane is stepped, or about to be, by the executor that runs the caller. Outside handlers: no.
+    pub fn would_deadlock(&self, tag: u64) -> bool {
+        let Some(here) = context::current() else { return false };
+        let Some(partition) = self.lanes.iter().position(|lane| lane.gate.tag() == tag) else { return false };
+        let word = self.lanes[partition].word.load();
+        let roster = lock(&self.roster);
+        let concerned = [word.owner(), word.target()].into_iter().filter_map(|id| roster.find(id));
+        let mut executors = concerned.filter_map(|member| member.seat(partition)).map(|seat| seat.executor());
+        executors.any(|executor| executor == here.executor)
+    }
+}
+
+impl<T> fmt::Debug for Group<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Group({}/{}, {} lanes)", self.topic, self.name, self.lanes.len())
+    }
+}

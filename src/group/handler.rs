@@ -1,0 +1,115 @@
+//! From user code to the lane: handlers of records and of batches under one trait.
+//!
+//! The loop over a batch is here, once, generic over the handler: nothing is boxed per record, and one `catch_unwind`
+//! round the loop (the lane's) finds the index at hand in `done`.
+#![forbid(unsafe_code)]
+
+use super::outcome::{BatchOutcome, IntoBatchOutcome, IntoOutcome, Outcome};
+use super::record::{Batch, Record};
+use super::word::{LaneWord, Word};
+
+/// How a batch ended.
+pub(super) struct Verdict {
+    /// About the record behind the done ones; [`Outcome::Ack`]: nothing is wrong with it.
+    pub(super) outcome: Outcome,
+    /// Whether it is known that the failure is that record's.
+    pub(super) blames: bool,
+}
+
+/// Whether somebody wants the lane's attention.
+#[derive(Clone, Copy)]
+pub(super) struct Interrupt<'a> {
+    pub(super) word: &'a LaneWord,
+    pub(super) seen: Word,
+}
+
+impl Interrupt<'_> {
+    #[inline(always)]
+    fn is_set(self) -> bool {
+        self.word.differs(self.seen)
+    }
+}
+
+/// User code that takes the records of a batch.
+pub(super) trait Deliver<T>: Send + 'static {
+    /// Whether a panic is known to be the fault of the record behind the done ones.
+    const BLAMES: bool;
+
+    /// Hands the batch over; `done` counts the finished records, also when this panics.
+    fn deliver(&mut self, batch: &Batch<'_, T>, done: &mut usize, interrupt: Interrupt<'_>) -> Verdict;
+}
+
+/// A handler of single records.
+#[derive(Debug)]
+pub(super) struct PerRecord<F>(pub(super) F);
+
+impl<T, F, O> Deliver<T> for PerRecord<F>
+where
+    F: FnMut(&Record<'_, T>) -> O + Send + 'static,
+    O: IntoOutcome,
+{
+    const BLAMES: bool = true;
+
+    #[inline]
+    fn deliver(&mut self, batch: &Batch<'_, T>, done: &mut usize, interrupt: Interrupt<'_>) -> Verdict {
+        let len = batch.len();
+        let mut outcome = Outcome::Ack;
+        for (index, value) in batch.run.iter().enumerate() {
+            let last = index + 1 == len || interrupt.is_set();
+            let record = batch.record(index, value, last);
+            match (self.0)(&record).into_outcome() {
+                Outcome::Ack => *done = index + 1,
+                other => {
+                    outcome = other;
+                    break;
+                }
+            }
+            if last {
+                break;
+            }
+        }
+        Verdict { outcome, blames: true }
+    }
+}
+
+/// A handler of whole batches.
+#[derive(Debug)]
+pub(super) struct PerBatch<F>(pub(super) F);
+
+impl<T, F, O> Deliver<T> for PerBatch<F>
+where
+    F: FnMut(&Batch<'_, T>) -> O + Send + 'static,
+    O: IntoBatchOutcome,
+{
+    const BLAMES: bool = false;
+
+    fn deliver(&mut self, batch: &Batch<'_, T>, done: &mut usize, _: Interrupt<'_>) -> Verdict {
+        let BatchOutcome { done: named, then } = (self.0)(batch).into_batch_outcome();
+        *done = match (named, &then) {
+            (Some(n), _) => n.min(batch.len()),
+            (None, Outcome::Ack) => batch.len(),
+            (None, _) => 0,
+        };
+        let outcome = if *done == batch.len() { Outcome::Ack } else { then };
+        Verdict { outcome, blames: named.is_some() }
+    }
+}
+
+/// A member's handlers.
+#[derive(Debug)]
+pub(super) enum Handlers<D> {
+    /// One for all its lanes, which one thread steps one at a time.
+    One(D),
+    /// One for each partition.
+    Each(Vec<D>),
+}
+
+impl<D> Handlers<D> {
+    #[inline(always)]
+    pub(super) fn of(&mut self, lane: usize) -> &mut D {
+        match self {
+            Handlers::One(handler) => handler,
+            Handlers::Each(handlers) => &mut handlers[lane],
+        }
+    }
+}

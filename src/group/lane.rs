@@ -1,0 +1,202 @@
+//! A lane: one partition as one group sees it. Its cursor, its counters, and the state that travels with it from member
+//! to member.
+#![forbid(unsafe_code)]
+
+use super::config::{SeekTo, StartAt};
+use super::context::Id;
+use super::letters::lock;
+use super::stats::{Counters, LaneStats};
+use super::word::{LaneWord, MemberId};
+use crate::log::Log;
+use crate::ring::{Gate, Moved, Reader, Start};
+use crate::seq::Seq;
+use crate::sync::{Arc, CachePadded, Mutex};
+use crate::time::Time;
+use std::fmt;
+
+/// One (group, partition).
+pub(super) struct Lane<T> {
+    pub(super) word: CachePadded<LaneWord>,
+    pub(super) log: Arc<Log<T>>,
+    pub(super) gate: Arc<Gate>,
+    pub(super) partition: u32,
+    start: Seq,
+    pub(super) counters: CachePadded<Counters>,
+    /// The state, while nobody holds the lane (word inv. 2).
+    parked: Mutex<Option<Box<Held<T>>>>,
+    /// Held by whoever moves the cursor other than by a commit, and by whoever checks the books.
+    control: Mutex<()>,
+}
+
+/// What belongs to the lane and is in one member's hands at a time: it survives every change of members.
+pub(super) struct Held<T> {
+    pub(super) reader: Reader<T>,
+    /// The next record to hand over; everything before it is committed, at every boundary.
+    pub(super) next: Seq,
+    /// The cursor's epoch under which `next` was read.
+    pub(super) epoch: u32,
+    /// How often the record at `next` has failed.
+    pub(super) failures: u32,
+    /// When it is tried again.
+    pub(super) due: Option<Time>,
+    /// Up to here a batch handler gets single records, because one of them made its batch fail.
+    pub(super) single_until: Seq,
+    /// How many records are handed over between two looks at the clock.
+    pub(super) chunk: usize,
+}
+
+impl<T: Send + Sync + 'static> Held<T> {
+    /// Forgets what was in hand and goes where the cursor is.
+    pub(super) fn resync(&mut self, gate: &Gate) {
+        (self.next, self.epoch) = gate.snapshot();
+        (self.failures, self.due, self.single_until) = (0, None, Seq::ZERO);
+        self.reader.jump(self.next);
+    }
+
+    /// How many records may be handed over at once.
+    pub(super) fn limit(&self, bound: usize) -> usize {
+        if self.next.precedes(self.single_until) { 1 } else { bound }
+    }
+}
+
+impl<T: Send + Sync + 'static> Lane<T> {
+    pub(super) fn new(log: Arc<Log<T>>, partition: u32, start: StartAt) -> Self {
+        let start = match start {
+            StartAt::Earliest => Start::Earliest,
+            StartAt::Latest => Start::End,
+            StartAt::Offset(offset) => Start::At(Seq::new(offset)),
+        };
+        let gate = log.join(start, Id::fresh().get());
+        let (next, epoch) = gate.snapshot();
+        let mut reader = log.reader(next);
+        reader.release();
+        let held = Held { reader, next, epoch, failures: 0, due: None, single_until: Seq::ZERO, chunk: 1 };
+        Lane {
+            word: CachePadded::new(LaneWord::new()),
+            log,
+            gate,
+            partition,
+            start: next,
+            counters: CachePadded::new(Counters::default()),
+            parked: Mutex::new(Some(Box::new(held))),
+            control: Mutex::new(()),
+        }
+    }
+
+    /// Takes the lane's state, if `me` may have it.
+    pub(super) fn take(&self, me: MemberId) -> Option<Box<Held<T>>> {
+        self.word.take(me).ok()?;
+        let mut held = lock(&self.parked).take();
+        if let Some(held) = &mut held {
+            if held.epoch != self.gate.epoch() {
+                held.resync(&self.gate);
+            }
+        }
+        debug_assert!(held.is_some(), "word inv. 2: a free lane's state is parked");
+        held
+    }
+
+    /// Parks the lane's state and lets it go; returns whose it is now. Of an ended lane, drops it.
+    pub(super) fn let_go(&self, mut held: Box<Held<T>>) -> MemberId {
+        held.reader.release();
+        *lock(&self.parked) = Some(held);
+        let word = self.word.let_go();
+        if word.is_ended() {
+            let rest = lock(&self.parked).take();
+            drop(rest);
+        }
+        word.owner()
+    }
+
+    /// Moves the cursor at once, whoever holds the lane: commits of what is in hand are refused from now on. `None` if the
+    /// lane is over.
+    pub(super) fn seek(&self, to: SeekTo) -> Option<Moved> {
+        let moved = {
+            let _control = lock(&self.control);
+            if self.word.load().is_ended() {
+                return None;
+            }
+            let want = match to {
+                SeekTo::Earliest => Seq::ZERO,
+                SeekTo::Latest => self.log.end(),
+                SeekTo::Offset(offset) => Seq::new(offset),
+            };
+            let moved = self.log.ring().seek(&self.gate, want.later(self.log.earliest()));
+            self.count(moved);
+            self.word.nudge();
+            moved
+        };
+        // Outside the lock: a waker is somebody else's code.
+        self.log.not_full().wake_all();
+        Some(moved)
+    }
+
+    fn count(&self, Moved { from, to }: Moved) {
+        self.counters.replayed.add(from.get().saturating_sub(to.get()));
+        self.counters.skipped.add(to.get().saturating_sub(from.get()));
+    }
+
+    /// Ends the lane: its cursor stops gating at once. Whether this call did it.
+    pub(super) fn end(&self) -> bool {
+        let ended = {
+            let _control = lock(&self.control);
+            self.word.end()
+        };
+        if ended {
+            self.log.leave(&self.gate);
+            if !self.word.load().is_held() {
+                let rest = lock(&self.parked).take();
+                drop(rest);
+            }
+        }
+        ended
+    }
+
+    pub(super) fn lag(&self) -> u64 {
+        self.log.end().get().saturating_sub(self.gate.position().get())
+    }
+
+    pub(super) fn stats(&self) -> LaneStats {
+        let Counters { acked, dead, retried, refused, replayed, skipped } = &*self.counters;
+        let word = self.word.load();
+        let committed = self.gate.position().get();
+        LaneStats {
+            partition: self.partition,
+            start: self.start.get(),
+            committed,
+            end: self.log.end().get().max(committed),
+            acked: acked.get(),
+            dead: dead.get(),
+            retried: retried.get(),
+            refused: refused.get(),
+            replayed: replayed.get(),
+            skipped: skipped.get(),
+            paused: word.paused(),
+            owned: word.target() != MemberId::NOBODY,
+        }
+    }
+
+    /// Checks the books, in debug builds. The caller holds the lane and has committed what it did, so with the control
+    /// lock nothing moves the cursor; if somebody has that lock, it is not the moment.
+    pub(super) fn check_books(&self) {
+        if cfg!(debug_assertions) {
+            let Ok(_control) = self.control.try_lock() else { return };
+            if !self.word.load().is_ended() {
+                let stats = self.stats();
+                debug_assert!(stats.balances(), "the books do not balance: {stats:?}");
+            }
+        }
+    }
+}
+
+impl<T> fmt::Debug for Lane<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Lane({}, {:?})", self.partition, self.word.load())
+    }
+}
+
+impl<T> fmt::Debug for Held<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Held(next {:?}, failures {})", self.next, self.failures)
+    }
+}

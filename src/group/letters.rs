@@ -1,0 +1,277 @@
+//! Dead letters: what a group could not process, with the reason, in a bounded store.
+#![forbid(unsafe_code)]
+
+use super::contain::{contain, drop_contained};
+use super::outcome::Failure;
+use crate::sync::{Arc, Mutex};
+use crate::time::Time;
+use std::any::Any;
+use std::collections::VecDeque;
+use std::fmt;
+
+/// What a letter keeps of its record.
+pub(super) type MakePayload<T> =
+    Arc<dyn Fn(&T, &Failure) -> Option<Arc<dyn Any + Send + Sync>> + Send + Sync>;
+
+/// How a group buries.
+pub(super) enum Bury<T> {
+    /// Where it was and why it failed.
+    Facts,
+    /// And a clone of the record.
+    Cloned(MakePayload<T>),
+    /// And what a function makes of it.
+    With(MakePayload<T>),
+}
+
+impl<T> Bury<T> {
+    pub(super) fn same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Bury::Facts, Bury::Facts) | (Bury::Cloned(_), Bury::Cloned(_)) => true,
+            (Bury::With(one), Bury::With(two)) => Arc::ptr_eq(one, two),
+            _ => false,
+        }
+    }
+
+    fn payload(&self, value: &T, failure: &Failure) -> Option<Arc<dyn Any + Send + Sync>> {
+        match self {
+            Bury::Facts => None,
+            Bury::Cloned(make) | Bury::With(make) => contain(|| make(value, failure)).ok().flatten(),
+        }
+    }
+}
+
+impl<T> Clone for Bury<T> {
+    fn clone(&self) -> Self {
+        match self {
+            Bury::Facts => Bury::Facts,
+            Bury::Cloned(make) => Bury::Cloned(make.clone()),
+            Bury::With(make) => Bury::With(make.clone()),
+        }
+    }
+}
+
+impl<T> fmt::Debug for Bury<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Bury::Facts => "facts",
+            Bury::Cloned(_) => "cloned",
+            Bury::With(_) => "with a function",
+        })
+    }
+}
+
+/// A record that was given up. Cheap to clone.
+#[derive(Clone)]
+pub struct Letter(Arc<Facts>);
+
+struct Facts {
+    topic: Arc<str>,
+    group: Arc<str>,
+    partition: u32,
+    offset: u64,
+    attempts: u32,
+    failure: Failure,
+    message: String,
+    failed_at: Time,
+    payload: Option<Arc<dyn Any + Send + Sync>>,
+}
+
+impl Drop for Facts {
+    fn drop(&mut self) {
+        if let Some(payload) = self.payload.take() {
+            drop_contained(payload);
+        }
+    }
+}
+
+/// Where a record lies and how often it was tried, for a letter about it.
+#[derive(Clone, Debug)]
+pub(super) struct Origin {
+    pub(super) topic: Arc<str>,
+    pub(super) group: Arc<str>,
+    pub(super) partition: u32,
+    pub(super) offset: u64,
+    pub(super) attempts: u32,
+    pub(super) failed_at: Time,
+}
+
+impl Letter {
+    /// Writes the letter: runs the burying function and formats the error, both contained. Under no lock.
+    pub(super) fn write<T>(origin: Origin, value: &T, failure: Failure, bury: &Bury<T>) -> Self {
+        let payload = bury.payload(value, &failure);
+        let message = failure.message();
+        let Origin { topic, group, partition, offset, attempts, failed_at } = origin;
+        let facts = Facts { topic, group, partition, offset, attempts, failure, message, failed_at, payload };
+        Letter(Arc::new(facts))
+    }
+
+    /// The topic.
+    pub fn topic(&self) -> &str {
+        &self.0.topic
+    }
+
+    /// The group that gave up.
+    pub fn group(&self) -> &str {
+        &self.0.group
+    }
+
+    /// The partition.
+    pub fn partition(&self) -> u32 {
+        self.0.partition
+    }
+
+    /// The record's offset.
+    pub fn offset(&self) -> u64 {
+        self.0.offset
+    }
+
+    /// How often it was delivered.
+    pub fn attempts(&self) -> u32 {
+        self.0.attempts
+    }
+
+    /// The last failure, with the error object.
+    pub fn failure(&self) -> &Failure {
+        &self.0.failure
+    }
+
+    /// The kind of the last failure: its error's type name, or `"panic"`.
+    pub fn kind(&self) -> &str {
+        self.0.failure.kind()
+    }
+
+    /// The text of the last failure.
+    pub fn message(&self) -> &str {
+        &self.0.message
+    }
+
+    /// When it was given up, on the broker's clock.
+    pub fn failed_at(&self) -> Time {
+        self.0.failed_at
+    }
+
+    /// The clone of the record (`bury_cloned`), or what the burying function made of it, if it is a `D`.
+    pub fn payload<D: 'static>(&self) -> Option<&D> {
+        self.0.payload.as_ref()?.downcast_ref()
+    }
+}
+
+impl fmt::Debug for Letter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl fmt::Display for Letter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Facts { topic, group, partition, offset, attempts, message, .. } = &*self.0;
+        let kind = self.kind();
+        write!(f, "{topic}/{partition}@{offset} given up by {group} after {attempts} attempts: {kind}: {message}")
+    }
+}
+
+/// The bounded store of one group. The lock covers a push or a copy of pointers, never user code.
+#[derive(Debug)]
+pub(super) struct Letters {
+    capacity: usize,
+    kept: Mutex<Kept>,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    letters: VecDeque<Letter>,
+    lost: u64,
+}
+
+impl Letters {
+    pub(super) fn new(capacity: usize) -> Self {
+        Letters { capacity, kept: Mutex::new(Kept::default()) }
+    }
+
+    /// Adds a letter; the oldest goes when there is no room, and is counted.
+    pub(super) fn add(&self, letter: Letter) {
+        let out = {
+            let mut kept = lock(&self.kept);
+            kept.letters.push_back(letter);
+            let full = kept.letters.len() > self.capacity;
+            kept.lost += u64::from(full);
+            if full { kept.letters.pop_front() } else { None }
+        };
+        drop(out); // outside the lock: its payload is user code's
+    }
+
+    /// Copies of all letters, oldest first.
+    pub(super) fn all(&self) -> Vec<Letter> {
+        lock(&self.kept).letters.iter().cloned().collect()
+    }
+
+    /// How many letters went because there was no room.
+    pub(super) fn lost(&self) -> u64 {
+        lock(&self.kept).lost
+    }
+}
+
+/// Nothing under these locks panics; a poisoned one is as good as new.
+pub(super) fn lock<G>(mutex: &Mutex<G>) -> crate::sync::MutexGuard<'_, G> {
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+#[cfg(all(test, not(ringlog_loom)))]
+mod tests {
+    use super::{Bury, Letter, Letters, Origin};
+    use crate::group::{Failure, GroupConfig};
+    use crate::time::Time;
+
+    fn origin(offset: u64) -> Origin {
+        let failed_at = Time::default();
+        Origin { topic: "orders".into(), group: "ledger".into(), partition: 2, offset, attempts: 3, failed_at }
+    }
+
+    fn letter(offset: u64) -> Letter {
+        Letter::write(origin(offset), &(), Failure::of_kind("Bad", "cannot"), &Bury::Facts)
+    }
+
+    //
+    #[test]
+    fn a_letter_says_where_who_how_often_and_why() {
+        let text = letter(7).to_string();
+        assert_eq!(text, "orders/2@7 given up by ledger after 3 attempts: Bad: cannot");
+    }
+
+    // C-18
+    #[test]
+    fn the_store_is_bounded_and_the_oldest_letter_goes_and_is_counted() {
+        let letters = Letters::new(2);
+        (0..5).for_each(|offset| letters.add(letter(offset)));
+        assert_eq!(letters.all().iter().map(Letter::offset).collect::<Vec<_>>(), [3, 4]);
+        assert_eq!(letters.lost(), 3);
+        let none = Letters::new(0);
+        none.add(letter(0));
+        assert_eq!((none.all().len(), none.lost()), (0, 1));
+    }
+
+    struct Rude;
+    impl Clone for Rude {
+        fn clone(&self) -> Self {
+            panic!("not to be copied")
+        }
+    }
+    struct Bomb;
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            panic!("in a destructor")
+        }
+    }
+
+    #[test]
+    fn panics_of_the_burying_function_and_of_the_payload_are_contained() {
+        let cloned = Letter::write(origin(0), &Rude, Failure::new("x"), &GroupConfig::earliest().bury_cloned().bury);
+        assert!(cloned.payload::<Rude>().is_none());
+        let with = GroupConfig::<u8>::earliest().bury_with(|_, _| Bomb);
+        let letters = Letters::new(1);
+        letters.add(Letter::write(origin(0), &1, Failure::new("x"), &with.bury));
+        assert!(letters.all()[0].payload::<Bomb>().is_some());
+        letters.add(letter(1));
+        assert_eq!(letters.lost(), 1);
+    }
+}

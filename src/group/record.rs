@@ -1,0 +1,145 @@
+//! Records as handlers see them: borrowed from the log, one at a time or as a batch.
+#![forbid(unsafe_code)]
+
+use crate::ring::Run;
+use std::fmt;
+use std::ops::Deref;
+
+/// One record. It derefs to the payload, which is borrowed from the log for the length of the call.
+pub struct Record<'a, T> {
+    value: &'a T,
+    topic: &'a str,
+    partition: u32,
+    offset: u64,
+    attempt: u32,
+    last: bool,
+}
+
+impl<'a, T> Record<'a, T> {
+    /// The payload, for as long as the batch is in hand.
+    pub fn value(&self) -> &'a T {
+        self.value
+    }
+
+    /// The topic.
+    pub fn topic(&self) -> &'a str {
+        self.topic
+    }
+
+    /// The partition.
+    pub fn partition(&self) -> u32 {
+        self.partition
+    }
+
+    /// The offset within the partition: dense, from 0, never reused.
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// Which delivery this is, from 1. Counted on through changes of members; a seek starts afresh.
+    pub fn attempt(&self) -> u32 {
+        self.attempt
+    }
+
+    /// Whether the handler will not be called again at once: a good moment to flush what it has gathered. True of the
+    /// last record that is ready, and of the one before a pause, a hand-over or a seek.
+    pub fn ends_batch(&self) -> bool {
+        self.last
+    }
+}
+
+impl<T> Deref for Record<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        self.value
+    }
+}
+
+impl<T> Clone for Record<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Record<'_, T> {}
+
+impl<T: fmt::Debug> fmt::Debug for Record<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}@{} {:?}", self.topic, self.partition, self.offset, self.value)
+    }
+}
+
+impl<T: fmt::Display> fmt::Display for Record<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}@{} {}", self.topic, self.partition, self.offset, self.value)
+    }
+}
+
+/// Consecutive records of one partition, as they lie in the log.
+pub struct Batch<'a, T> {
+    pub(super) run: Run<'a, T>,
+    pub(super) topic: &'a str,
+    pub(super) partition: u32,
+    /// Which delivery this is of the first record; of the others it is the first.
+    pub(super) attempt: u32,
+}
+
+impl<'a, T> Batch<'a, T> {
+    /// How many; at least one.
+    pub fn len(&self) -> usize {
+        self.run.len()
+    }
+
+    /// Never.
+    pub fn is_empty(&self) -> bool {
+        self.run.is_empty()
+    }
+
+    /// The topic.
+    pub fn topic(&self) -> &'a str {
+        self.topic
+    }
+
+    /// The partition.
+    pub fn partition(&self) -> u32 {
+        self.partition
+    }
+
+    /// The offset of the first record; the others follow without a gap.
+    pub fn offset(&self) -> u64 {
+        self.run.first().get()
+    }
+
+    /// The record at `index`.
+    ///
+    /// # Panics
+    /// If there are not so many.
+    pub fn get(&self, index: usize) -> Record<'a, T> {
+        self.record(index, self.run.get(index), index + 1 == self.len())
+    }
+
+    /// All records, in order.
+    pub fn iter(&self) -> impl Iterator<Item = Record<'a, T>> + '_ {
+        let len = self.len();
+        self.run.iter().enumerate().map(move |(index, value)| self.record(index, value, index + 1 == len))
+    }
+
+    #[inline(always)]
+    pub(super) fn record(&self, index: usize, value: &'a T, last: bool) -> Record<'a, T> {
+        Record {
+            value,
+            topic: self.topic,
+            partition: self.partition,
+            offset: self.offset() + index as u64,
+            attempt: if index == 0 { self.attempt } else { 1 },
+            last,
+        }
+    }
+}
+
+impl<T> fmt::Debug for Batch<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}@{} +{}", self.topic, self.partition, self.offset(), self.len())
+    }
+}

@@ -1,0 +1,109 @@
+//! Who is in a group: members in join order, and the deal p → members[p mod n].
+#![forbid(unsafe_code)]
+
+use super::error::SubscribeError;
+use super::executor::Seat;
+use super::word::MemberId;
+use crate::sync::Arc;
+use crate::sync::atomic::AtomicBool;
+
+/// One member.
+#[derive(Clone, Debug)]
+pub(super) struct Member {
+    pub(super) id: MemberId,
+    pub(super) name: Arc<str>,
+    /// Who steps its lanes: one for all, or one for each partition.
+    pub(super) seats: Arc<[Arc<dyn Seat>]>,
+    /// Set when it is told to leave.
+    pub(super) left: Arc<AtomicBool>,
+}
+
+impl Member {
+    pub(super) fn seat(&self, partition: usize) -> Option<&Arc<dyn Seat>> {
+        self.seats.get(partition).or(self.seats.first())
+    }
+}
+
+/// The members of a group. Lives under the group's roster lock; no user code runs under that.
+#[derive(Debug, Default)]
+pub(super) struct Roster {
+    members: Vec<Member>,
+    /// Those who left and may still hold a lane, so that they can be rung.
+    leaving: Vec<Member>,
+    last_id: u32,
+    closed: bool,
+}
+
+impl Roster {
+    /// Adds a member at the end, or says why not.
+    pub(super) fn add(
+        &mut self,
+        group: &Arc<str>,
+        name: &Arc<str>,
+        seats: Arc<[Arc<dyn Seat>]>,
+    ) -> Result<Member, SubscribeError> {
+        if self.closed {
+            return Err(SubscribeError::Closed { group: group.clone() });
+        }
+        if self.members.iter().any(|member| member.name == *name) {
+            return Err(SubscribeError::Duplicate { group: group.clone(), member: name.clone() });
+        }
+        let left = Arc::new(AtomicBool::new(false));
+        let member = Member { id: self.fresh_id(), name: name.clone(), seats, left };
+        self.members.push(member.clone());
+        Ok(member)
+    }
+
+    /// A number that nobody has. The numbers go round after a million joins; a group never has so many at once.
+    fn fresh_id(&mut self) -> MemberId {
+        loop {
+            self.last_id = self.last_id % MemberId::MAX + 1;
+            let taken = |member: &Member| member.id.get() == self.last_id;
+            if !self.members.iter().chain(&self.leaving).any(taken) {
+                if let Some(id) = MemberId::new(self.last_id) {
+                    return id;
+                }
+            }
+        }
+    }
+
+    /// Takes a member out; `None` if it is not in.
+    pub(super) fn remove(&mut self, id: MemberId) -> Option<Member> {
+        let at = self.members.iter().position(|member| member.id == id)?;
+        let member = self.members.remove(at);
+        self.leaving.push(member.clone());
+        Some(member)
+    }
+
+    /// Forgets a member whose task is gone.
+    pub(super) fn forget(&mut self, id: MemberId) {
+        self.leaving.retain(|member| member.id != id);
+    }
+
+    /// Takes everybody out, and nobody in any more.
+    pub(super) fn close(&mut self) -> Vec<Member> {
+        self.closed = true;
+        let all = std::mem::take(&mut self.members);
+        self.leaving.extend(all.iter().cloned());
+        all
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed
+    }
+
+    /// Whose a partition is.
+    pub(super) fn owner_of(&self, partition: usize) -> Option<&Member> {
+        let n = self.members.len();
+        (n > 0).then(|| &self.members[partition % n])
+    }
+
+    pub(super) fn members(&self) -> &[Member] {
+        &self.members
+    }
+
+    /// A member that is in, or is leaving.
+    pub(super) fn find(&self, id: MemberId) -> Option<&Member> {
+        self.members.iter().chain(&self.leaving).find(|member| member.id == id)
+    }
+}

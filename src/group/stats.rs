@@ -1,0 +1,142 @@
+//! What lanes and groups count, as plain data.
+#![forbid(unsafe_code)]
+
+use crate::sync::Arc;
+use crate::sync::atomic::{AtomicU64, Ordering};
+
+/// The counters of one lane. They belong to the lane, not to a member, so they survive every change of members.
+///
+/// `acked`, `dead`, `retried` and `refused` have one writer at a time, the lane's holder; `replayed` and `skipped` are
+/// written under the lane's control lock. All are Relaxed: a reader may see one before another; the books are checked
+/// only where holder and controls are quiet.
+#[derive(Debug, Default)]
+pub(super) struct Counters {
+    pub(super) acked: Count,
+    pub(super) dead: Count,
+    pub(super) retried: Count,
+    pub(super) refused: Count,
+    pub(super) replayed: Count,
+    pub(super) skipped: Count,
+}
+
+/// A counter with one writer at a time.
+#[derive(Debug, Default)]
+pub(super) struct Count(AtomicU64);
+
+impl Count {
+    pub(super) fn add(&self, n: u64) {
+        // ORD(tally:A) Relaxed: the one writer reads its own last store; ORD(tally:B) Relaxed: a statistic.
+        self.0.store(self.get().wrapping_add(n), Ordering::Relaxed);
+    }
+
+    pub(super) fn get(&self) -> u64 {
+        // ORD(tally:C) Relaxed: a statistic; nothing is read through it.
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// One partition as its group sees it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LaneStats {
+    /// The partition.
+    pub partition: u32,
+    /// Where the group began.
+    pub start: u64,
+    /// The next offset that is not yet done.
+    pub committed: u64,
+    /// Behind the last record.
+    pub end: u64,
+    /// Records done by a handler.
+    pub acked: u64,
+    /// Records buried.
+    pub dead: u64,
+    /// Further attempts that were scheduled, not records.
+    pub retried: u64,
+    /// Acks that came too late, after a seek or a delete, and changed nothing.
+    pub refused: u64,
+    /// Records to be handed out again because of a seek back.
+    pub replayed: u64,
+    /// Records passed over by a seek forward, or lost to the group because they were overwritten.
+    pub skipped: u64,
+    /// Reasons for which the partition is paused; 0 when it runs.
+    pub paused: u8,
+    /// Whether some member owns it.
+    pub owned: bool,
+}
+
+impl LaneStats {
+    /// Records that are not done yet.
+    pub fn lag(&self) -> u64 {
+        self.end.saturating_sub(self.committed)
+    }
+
+    /// Whether every record is accounted for: `(end - start) + replayed = acked + dead + skipped + pending`. Exact only
+    /// while nothing moves.
+    pub fn balances(&self) -> bool {
+        let came = (self.end - self.start) + self.replayed;
+        came == self.acked + self.dead + self.skipped + self.lag()
+    }
+}
+
+/// A group in figures. What moved while they were read may show in one figure and not yet in another.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GroupStats {
+    /// The topic.
+    pub topic: Arc<str>,
+    /// The group.
+    pub group: Arc<str>,
+    /// Its members' names, in join order.
+    pub members: Vec<Arc<str>>,
+    /// Its partitions.
+    pub lanes: Vec<LaneStats>,
+    /// Letters kept now.
+    pub letters: usize,
+    /// Letters that went because there was no room.
+    pub letters_lost: u64,
+}
+
+impl GroupStats {
+    fn sum(&self, of: impl Fn(&LaneStats) -> u64) -> u64 {
+        self.lanes.iter().map(of).sum()
+    }
+
+    /// Records done by a handler.
+    pub fn acked(&self) -> u64 {
+        self.sum(|lane| lane.acked)
+    }
+
+    /// Records buried.
+    pub fn dead(&self) -> u64 {
+        self.sum(|lane| lane.dead)
+    }
+
+    /// Further attempts that were scheduled.
+    pub fn retried(&self) -> u64 {
+        self.sum(|lane| lane.retried)
+    }
+
+    /// Acks that came too late.
+    pub fn refused(&self) -> u64 {
+        self.sum(|lane| lane.refused)
+    }
+
+    /// Records to be handed out again.
+    pub fn replayed(&self) -> u64 {
+        self.sum(|lane| lane.replayed)
+    }
+
+    /// Records passed over.
+    pub fn skipped(&self) -> u64 {
+        self.sum(|lane| lane.skipped)
+    }
+
+    /// Records not done yet.
+    pub fn lag(&self) -> u64 {
+        self.sum(LaneStats::lag)
+    }
+
+    /// Whether every partition's books balance.
+    pub fn balances(&self) -> bool {
+        self.lanes.iter().all(LaneStats::balances)
+    }
+}

@@ -1,0 +1,403 @@
+//! A member at work: the lanes it may step, and the step itself. No thread, no waiting: an executor calls it.
+//!
+//! # One step of one lane
+//!
+//! ```text
+//!   look at the lane word ── not ours, paused, over ──▶ let go of it if we hold it, say so
+//!         │ ours
+//!   a failed record in its backoff? ──▶ say until when
+//!         │
+//!   ┌▶ take what is ready, one run ── nothing ──▶ Waits        ── overwritten ──▶ skip to the earliest, count
+//!   │     │
+//!   │  hand it over: one catch_unwind round the loop
+//!   │     │
+//!   │  write the letter of a record that is given up, while it is still ours to read
+//!   │     │
+//!   │  reader.advance, then commit (CAS on the cursor, with the epoch) ── refused ──▶ count, go where the cursor is
+//!   │     │ stored
+//!   └── count, file the letter, tell who waits for progress
+//! ```
+//! Everything done is committed before the step looks at the lane word again, so a boundary never has anything in hand.
+#![forbid(unsafe_code)]
+
+use super::contain::drop_contained;
+use super::context::{self, Here};
+use super::executor::{Place, Step, Task, Turn};
+use super::handler::{Deliver, Handlers, Interrupt, Verdict};
+use super::lane::{Held, Lane};
+use super::letters::{Letter, Origin};
+use super::outcome::{Failure, Outcome};
+use super::record::Batch;
+use super::word::{MemberId, Word};
+use super::{Group, contain};
+use crate::ring::{Fenced, Peek};
+use crate::seq::Seq;
+use crate::sync::Arc;
+use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::time::{Clock, Ticks, ticks, ticks_in};
+use crate::wait::{Event, WaitPolicy};
+use std::time::Duration;
+
+/// The longest that finished records stay uncommitted, as far as handlers are even.
+const COMMIT_BEHIND: Duration = Duration::from_micros(50);
+
+/// A member's lanes and handlers.
+pub(super) struct MemberTask<T: Send + Sync + 'static, D: Deliver<T>> {
+    pub(super) group: Arc<Group<T>>,
+    pub(super) member: MemberId,
+    pub(super) name: Arc<str>,
+    pub(super) left: Arc<AtomicBool>,
+    pub(super) wait: WaitPolicy,
+    pub(super) slots: Vec<Slot<T>>,
+    pub(super) handlers: Option<Handlers<D>>,
+    pub(super) commit_behind: Ticks,
+}
+
+/// One lane that this member may step.
+pub(super) struct Slot<T> {
+    lane: Arc<Lane<T>>,
+    held: Option<Box<Held<T>>>,
+    /// The word as we last acted on it.
+    seen: Word,
+}
+
+impl<T: Send + Sync + 'static> Slot<T> {
+    pub(super) fn new(lane: Arc<Lane<T>>) -> Self {
+        let seen = lane.word.load();
+        Slot { lane, held: None, seen }
+    }
+}
+
+/// How a run of records ended.
+enum Ran {
+    /// Nothing was there.
+    Nothing,
+    /// So many calls were made, and the rest can go on.
+    Calls(usize),
+    /// So many calls were made, and the lane has to be looked at anew.
+    Stopped(usize),
+}
+
+impl<T: Send + Sync + 'static, D: Deliver<T>> MemberTask<T, D> {
+    pub(super) fn new(
+        group: Arc<Group<T>>,
+        (member, name, left): (MemberId, Arc<str>, Arc<AtomicBool>),
+        wait: WaitPolicy,
+        lanes: &[Arc<Lane<T>>],
+        handlers: Handlers<D>,
+    ) -> Self {
+        let slots = lanes.iter().map(|lane| Slot::new(lane.clone())).collect();
+        let (handlers, commit_behind) = (Some(handlers), ticks_in(COMMIT_BEHIND));
+        MemberTask { group, member, name, left, wait, slots, handlers, commit_behind }
+    }
+
+    /// Acts on a changed lane word. `None`: the lane is in hand and may be stepped.
+    #[cold]
+    #[inline(never)]
+    fn obey(&mut self, index: usize) -> Option<Step> {
+        let slot = &mut self.slots[index];
+        let word = slot.lane.word.load();
+        slot.seen = word;
+        let mine = word.owner() == self.member && word.target() == self.member;
+        if let Some(held) = slot.held.take_if(|_| !mine || word.is_ended()) {
+            let next = slot.lane.let_go(held);
+            slot.seen = slot.lane.word.load();
+            self.group.handed_over(next, slot.lane.partition as usize);
+        }
+        if word.is_ended() {
+            return Some(Step::Ended);
+        }
+        if !mine {
+            return Some(Step::Elsewhere);
+        }
+        if word.paused() != 0 {
+            if let Some(held) = &mut slot.held {
+                held.reader.release();
+            }
+            return Some(Step::Paused);
+        }
+        if slot.held.is_none() {
+            slot.held = slot.lane.take(self.member);
+            slot.seen = slot.lane.word.load();
+        }
+        let Some(held) = &mut slot.held else { return Some(Step::Elsewhere) };
+        if held.epoch != slot.lane.gate.epoch() {
+            held.resync(&slot.lane.gate);
+        }
+        None
+    }
+
+    /// Hands over one run and settles it.
+    fn run(&mut self, index: usize, turn: Turn, budget: usize) -> Ran {
+        let Slot { lane, held, seen } = &mut self.slots[index];
+        let Some(held) = held else { return Ran::Stopped(0) };
+        let bound = if turn.panic || self.handlers.is_none() { 1 } else { budget };
+        let run = match held.reader.peek(held.limit(bound)) {
+            Peek::Ready(run) => run,
+            Peek::Pending => return Ran::Nothing,
+            Peek::Lapped { earliest } => return self.lapped(index, earliest),
+        };
+        let group = &*self.group;
+        let partition = lane.partition;
+        let batch = Batch { run, topic: group.topic(), partition, attempt: held.failures.saturating_add(1) };
+        let (mut done, len) = (0, batch.len());
+        let interrupt = Interrupt { word: &lane.word, seen: *seen };
+        let handlers = self.handlers.as_mut();
+        let verdict = contain::contain(|| {
+            if turn.panic {
+                std::panic::resume_unwind(Box::new("a planned fault"));
+            }
+            handlers.map(|all| all.of(index).deliver(&batch, &mut done, interrupt))
+        });
+        let verdict = match verdict {
+            Ok(Some(verdict)) => verdict,
+            Ok(None) => return Ran::Stopped(0),
+            Err(panic) => Verdict { outcome: Outcome::Retry(Failure::panic(panic)), blames: D::BLAMES || len == 1 },
+        };
+        if done == len {
+            return if commit(group, lane, held, done, None) { Ran::Calls(done) } else { Ran::Stopped(done) };
+        }
+        let attempts = if done == 0 { batch.attempt } else { 1 };
+        let settled = settle(group, verdict, len, attempts);
+        let letter = match settled {
+            Settled::Bury(failure) => {
+                let (topic, name) = (group.topic.clone(), group.name.clone());
+                let (offset, failed_at) = (batch.offset() + done as u64, group.clock.now());
+                let origin = Origin { topic, group: name, partition, offset, attempts, failed_at };
+                Some(Letter::write(origin, batch.run.get(done), failure, &group.config.bury))
+            }
+            Settled::Again(delay) => {
+                drop(batch);
+                return again(group, lane, held, (done, len), attempts, delay);
+            }
+            Settled::Singly => {
+                drop(batch);
+                return singly(lane, held, len);
+            }
+            Settled::Interrupted => None,
+        };
+        drop(batch);
+        commit(group, lane, held, done, letter);
+        Ran::Stopped(done + 1)
+    }
+
+    /// The log has overwritten what the lane was to read: it skips, and counts.
+    #[cold]
+    fn lapped(&mut self, index: usize, earliest: Seq) -> Ran {
+        let Slot { lane, held, .. } = &mut self.slots[index];
+        lane.seek(super::SeekTo::Offset(earliest.get()));
+        if let Some(held) = held {
+            held.resync(&lane.gate);
+        }
+        self.group.progress.notify();
+        Ran::Stopped(0)
+    }
+
+    /// Fits the number of records between two looks at the clock to what the last ones took.
+    fn adapt(&mut self, index: usize, handled: usize, took: Ticks) {
+        let bound = self.group.commit_bound;
+        if let Some(held) = &mut self.slots[index].held {
+            if took > self.commit_behind {
+                let fits = (handled as u64).saturating_mul(self.commit_behind) / took.max(1);
+                held.chunk = usize::try_from(fits).unwrap_or(1).clamp(1, bound);
+            } else if handled >= held.chunk {
+                held.chunk = held.chunk.saturating_mul(2).clamp(1, bound);
+            }
+        }
+    }
+}
+
+/// What becomes of a record that is not done.
+enum Settled {
+    /// Nothing is wrong: the handler stopped early, or was interrupted.
+    Interrupted,
+    /// Delivered again after this time.
+    Again(Duration),
+    /// Nobody knows which record it was: once more, one by one.
+    Singly,
+    /// Given up.
+    Bury(Failure),
+}
+
+#[cold]
+fn settle<T>(group: &Group<T>, verdict: Verdict, len: usize, attempts: u32) -> Settled {
+    let retry = &group.config.retry;
+    let unknown = !verdict.blames && len > 1;
+    match verdict.outcome {
+        Outcome::Ack => Settled::Interrupted,
+        _ if unknown => Settled::Singly,
+        Outcome::Retry(_) if retry.allows_another(attempts) => Settled::Again(retry.delay_after(attempts)),
+        Outcome::RetryAfter(delay, _) if retry.allows_another(attempts) => Settled::Again(delay),
+        Outcome::Retry(failure) | Outcome::RetryAfter(_, failure) | Outcome::Reject(failure) => Settled::Bury(failure),
+    }
+}
+
+/// Commits `done` records, and one more that `letter` is about. A refusal changes nothing and goes where the cursor is.
+fn commit<T: Send + Sync + 'static>(
+    group: &Group<T>,
+    lane: &Lane<T>,
+    held: &mut Held<T>,
+    done: usize,
+    letter: Option<Letter>,
+) -> bool {
+    let dead = u64::from(letter.is_some());
+    let to = held.next.plus(done as u64 + dead);
+    if to == held.next {
+        return true;
+    }
+    held.reader.advance(to);
+    if let Err(Fenced { .. }) = lane.log.commit(&lane.gate, held.epoch, held.next, to) {
+        lane.counters.refused.add(done as u64 + dead);
+        held.resync(&lane.gate);
+        return false;
+    }
+    held.next = to;
+    lane.counters.acked.add(done as u64);
+    if dead != 0 || held.failures != 0 {
+        (held.failures, held.due) = (0, None);
+        lane.counters.dead.add(dead);
+    }
+    if let Some(letter) = letter {
+        group.letters.add(letter);
+    }
+    group.progress.notify();
+    true
+}
+
+/// Commits what is done and has the next record wait for another attempt.
+#[cold]
+fn again<T: Send + Sync + 'static>(
+    group: &Group<T>,
+    lane: &Lane<T>,
+    held: &mut Held<T>,
+    (done, _len): (usize, usize),
+    attempts: u32,
+    delay: Duration,
+) -> Ran {
+    if commit(group, lane, held, done, None) {
+        lane.counters.retried.add(1);
+        held.failures = attempts;
+        held.due = (!delay.is_zero()).then(|| group.clock.now().after(delay));
+    }
+    Ran::Stopped(done + 1)
+}
+
+/// Has the records of a failed batch handed over one by one.
+#[cold]
+fn singly<T: Send + Sync + 'static>(lane: &Lane<T>, held: &mut Held<T>, len: usize) -> Ran {
+    lane.counters.retried.add(1);
+    held.single_until = held.next.plus(len as u64);
+    Ran::Stopped(1)
+}
+
+impl<T: Send + Sync + 'static, D: Deliver<T>> Task for MemberTask<T, D> {
+    fn lanes(&self) -> usize {
+        self.slots.len()
+    }
+
+    fn place(&self, lane: usize) -> Place {
+        let (topic, group) = (self.group.topic.clone(), self.group.name.clone());
+        Place { topic, group, member: self.name.clone(), partition: self.slots[lane].lane.partition }
+    }
+
+    fn step(&mut self, index: usize, turn: Turn) -> Step {
+        let slot = &self.slots[index];
+        if slot.held.is_none() || slot.lane.word.differs(slot.seen) {
+            if let Some(step) = self.obey(index) {
+                return step;
+            }
+        }
+        let Some(held) = &mut self.slots[index].held else { return Step::Elsewhere };
+        if let Some(until) = held.due {
+            if self.group.clock.now() < until {
+                return Step::Backoff { until };
+            }
+            held.due = None;
+        }
+        let chunk = if turn.adapt { held.chunk } else { self.group.commit_bound };
+        let _here = context::enter(Here { executor: turn.executor, broker: self.group.broker });
+        self.runs(index, turn, chunk)
+    }
+
+    fn ready(&self, index: usize) -> bool {
+        let slot = &self.slots[index];
+        if slot.lane.word.differs(slot.seen) {
+            return true;
+        }
+        slot.held.as_ref().is_some_and(|held| held.due.is_none() && held.next.precedes(slot.lane.log.end()))
+            && slot.seen.paused() == 0
+    }
+
+    fn event(&self, index: usize) -> Option<&Event> {
+        let slot = &self.slots[index];
+        (slot.held.is_some() && slot.seen.paused() == 0).then(|| slot.lane.log.not_empty())
+    }
+
+    fn next(&self, index: usize) -> Option<u64> {
+        self.slots[index].held.as_ref().map(|held| held.next.get())
+    }
+
+    fn wait(&self) -> WaitPolicy {
+        self.wait
+    }
+
+    fn clock(&self) -> &Arc<dyn Clock> {
+        &self.group.clock
+    }
+
+    fn finished(&self) -> bool {
+        // ORD(left:A) Acquire: the leaver's re-deal comes before; pairs with ORD(left:B). With it we do not mistake a
+        // lane that is still ours for one that nobody gave us.
+        self.left.load(Ordering::Acquire) && self.slots.iter().all(|slot| slot.held.is_none())
+    }
+}
+
+impl<T: Send + Sync + 'static, D: Deliver<T>> MemberTask<T, D> {
+    /// Runs until the budget is used up, there is nothing more, or the lane has to be looked at anew.
+    #[inline]
+    fn runs(&mut self, index: usize, turn: Turn, chunk: usize) -> Step {
+        let (mut handled, mut chunk) = (0, chunk);
+        let mut began = if turn.adapt { ticks() } else { 0 };
+        loop {
+            let left = turn.budget.saturating_sub(handled);
+            if left == 0 {
+                return Step::Worked { handled, more: true };
+            }
+            match self.run(index, turn, left.min(chunk)) {
+                Ran::Nothing if handled == 0 => {
+                    self.slots[index].lane.check_books();
+                    return Step::Waits;
+                }
+                Ran::Nothing => return Step::Worked { handled, more: false },
+                Ran::Stopped(calls) => return Step::Worked { handled: handled + calls, more: true },
+                Ran::Calls(calls) => {
+                    handled += calls;
+                    if turn.adapt {
+                        let now = ticks();
+                        self.adapt(index, calls, now.wrapping_sub(began));
+                        began = now;
+                        chunk = self.slots[index].held.as_ref().map_or(1, |held| held.chunk);
+                    }
+                    if self.slots[index].lane.word.differs(self.slots[index].seen) {
+                        return Step::Worked { handled, more: true };
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl<T: Send + Sync + 'static, D: Deliver<T>> Drop for MemberTask<T, D> {
+    /// Leaves, hands over every lane, and drops the handlers: user code, contained, under no lock.
+    fn drop(&mut self) {
+        self.group.leave(self.member);
+        for slot in &mut self.slots {
+            if let Some(held) = slot.held.take() {
+                let next = slot.lane.let_go(held);
+                self.group.handed_over(next, slot.lane.partition as usize);
+            }
+        }
+        self.group.forget(self.member);
+        drop_contained(self.handlers.take());
+    }
+}

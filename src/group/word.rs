@@ -1,0 +1,297 @@
+//! The lane word: who may step a lane, who shall, whether it is paused or over.
+//!
+//! ```text
+//!   63          48 47          28 27           8 7    5 4        3      1     0
+//!   ┌─────────────┬──────────────┬──────────────┬──────┬──────────┬─────┬─────┐
+//!   │   nudges    │    target    │    owner     │  -   │  paused  │ENDED│HELD │
+//!   └─────────────┴──────────────┴──────────────┴──────┴──────────┴─────┴─────┘
+//!                   who shall       who may step   a mask of reasons      somebody has the lane's state in hand
+//! ```
+//! Owner and target are member numbers of the group, 0 is nobody. `owner != target` is a move under way.
+//!
+//! # Who writes what: every change is a CAS of the whole word
+//!
+//! | from                          | event       | to                              | by whom, and what else                     |
+//! |-------------------------------|-------------|---------------------------------|--------------------------------------------|
+//! | free, owner = target = me     | take        | HELD                            | the owner; takes the parked state          |
+//! | HELD, owner = me              | let go      | free, owner := target           | the holder, having parked the state; rings |
+//! | free                          | retarget    | owner := target := new          | the dealer; rings the new owner            |
+//! | HELD                          | retarget    | target := new                   | the dealer; rings the holder               |
+//! | any                           | pause       | + reason                        | the control; rings                         |
+//! | any                           | resume      | - reason                        | the control; rings                         |
+//! | any                           | seek        | nudges + 1                      | the control, after the cursor moved; rings |
+//! | not ENDED                     | end         | ENDED, owner := target := 0     | the deleter; takes the gate off            |
+//! | ENDED, HELD                   | let go      | ENDED                           | the holder, which drops the state          |
+//! | ENDED                         | other       | refused                         |                                            |
+//!
+//! # Invariants
+//!
+//! 1. A lane is stepped only by who set HELD, until the same one clears it. So it never runs twice at once.
+//! 2. The state is in the lane's parking place if and only if the lane is free (and not ended).
+//! 3. Every change by anybody but the holder changes the word (`nudges` sees to it), so the holder finds it by comparing
+//!    the word with the one it took, once per record. 2^16 changes between two looks would hide one; the next change,
+//!    and the refusal of the next commit after a seek, show it.
+//! 4. The word says who may run; the cursor's epoch says whose acks count.
+//!
+//! # Orderings
+//!
+//! | label    | operation           | order   | why this much, and why no more                                             |
+//! |----------|---------------------|---------|----------------------------------------------------------------------------|
+//! | word:A   | load at a boundary  | Acquire | a seek's new cursor before its nudge; pairs with change:A                   |
+//! | word:B   | look between records| Relaxed | only "did it change"; what it says is read again by word:A                  |
+//! | change:A | CAS, taken          | AcqRel  | hands state and orders over: HELD → free → HELD is the chain to the next   |
+//! | change:B | CAS, lost           | Acquire | the loop decides on the value found                                         |
+#![forbid(unsafe_code)]
+
+use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::explore;
+
+/// A member's number within its group; 0 is nobody.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct MemberId(u32);
+
+impl MemberId {
+    /// Nobody.
+    pub const NOBODY: MemberId = MemberId(0);
+    /// The largest number: a group has at most this many members at once.
+    pub const MAX: u32 = (1 << OWNER_BITS) - 1;
+
+    /// The member `n`, if there can be one.
+    pub fn new(n: u32) -> Option<Self> {
+        (1..=Self::MAX).contains(&n).then_some(MemberId(n))
+    }
+
+    /// The number.
+    pub fn get(self) -> u32 {
+        self.0
+    }
+}
+
+/// Why a lane is paused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PauseReason {
+    /// The whole group was.
+    Group,
+    /// This partition was.
+    Partition,
+}
+
+const HELD: u64 = 1;
+const ENDED: u64 = 1 << 1;
+const PAUSE_SHIFT: u32 = 2;
+const OWNER_BITS: u32 = 20;
+const OWNER_SHIFT: u32 = 8;
+const TARGET_SHIFT: u32 = OWNER_SHIFT + OWNER_BITS;
+const NUDGE_SHIFT: u32 = TARGET_SHIFT + OWNER_BITS;
+const _: () = assert!(NUDGE_SHIFT == 48, "16 bits are left for nudges");
+
+/// One value of the lane word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Word(u64);
+
+impl Word {
+    pub(super) fn is_held(self) -> bool {
+        self.0 & HELD != 0
+    }
+
+    pub(super) fn is_ended(self) -> bool {
+        self.0 & ENDED != 0
+    }
+
+    pub(super) fn paused(self) -> u8 {
+        ((self.0 >> PAUSE_SHIFT) & 0b11) as u8
+    }
+
+    pub(super) fn owner(self) -> MemberId {
+        MemberId(((self.0 >> OWNER_SHIFT) & u64::from(MemberId::MAX)) as u32)
+    }
+
+    pub(super) fn target(self) -> MemberId {
+        MemberId(((self.0 >> TARGET_SHIFT) & u64::from(MemberId::MAX)) as u32)
+    }
+
+    fn with_owner(self, id: MemberId) -> Self {
+        Word(self.0 & !(u64::from(MemberId::MAX) << OWNER_SHIFT) | u64::from(id.0) << OWNER_SHIFT)
+    }
+
+    fn with_target(self, id: MemberId) -> Self {
+        Word(self.0 & !(u64::from(MemberId::MAX) << TARGET_SHIFT) | u64::from(id.0) << TARGET_SHIFT)
+    }
+
+    fn nudged(self) -> Self {
+        Word(self.0.wrapping_add(1 << NUDGE_SHIFT))
+    }
+
+    fn pause_bit(reason: PauseReason) -> u64 {
+        1 << (PAUSE_SHIFT + reason as u32)
+    }
+}
+
+/// The word itself.
+#[derive(Debug)]
+pub(super) struct LaneWord(AtomicU64);
+
+impl LaneWord {
+    pub(super) fn new() -> Self {
+        LaneWord(AtomicU64::new(0))
+    }
+
+    #[inline(always)]
+    pub(super) fn load(&self) -> Word {
+        // ORD(word:A) Acquire: a seek's cursor is seen with its nudge. Pairs with ORD(change:A).
+        Word(self.0.load(Ordering::Acquire))
+    }
+
+    /// Whether anybody changed the word since `seen` (inv. 3).
+    #[inline(always)]
+    pub(super) fn differs(&self, seen: Word) -> bool {
+        // ORD(word:B) Relaxed: nothing is read through it; a boundary loads the word again by ORD(word:A).
+        self.0.load(Ordering::Relaxed) != seen.0
+    }
+
+    /// Replaces the word by what `to` makes of it; `None` refuses. Returns the word before and after, or the one refused.
+    fn change(&self, to: impl Fn(Word) -> Option<Word>) -> Result<(Word, Word), Word> {
+        let mut seen = self.load();
+        loop {
+            let new = to(seen).ok_or(seen)?;
+            explore();
+            // ORD(change:A) AcqRel: hands over what we wrote, takes over what was handed to us. Pairs with itself.
+            // ORD(change:B) Acquire: the loop decides on what it found. Pairs with ORD(change:A).
+            match self.0.compare_exchange_weak(seen.0, new.0, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => return Ok((seen, new)),
+                Err(found) => seen = Word(found),
+            }
+        }
+    }
+
+    /// free, owner = target = `me` → HELD. ENDED, HELD, paused, somebody else's: refused with the word.
+    pub(super) fn take(&self, me: MemberId) -> Result<Word, Word> {
+        let free = |w: Word| !w.is_held() && !w.is_ended() && w.paused() == 0;
+        let mine = |w: Word| w.owner() == me && w.target() == me;
+        self.change(|w| (free(w) && mine(w)).then_some(Word(w.0 | HELD))).map(|(_, new)| new)
+    }
+
+    /// HELD → free, owner := target. Returns the word after; its owner is to be rung.
+    pub(super) fn let_go(&self) -> Word {
+        let changed = self.change(|w| Some(Word(w.0 & !HELD).with_owner(w.target()).nudged()));
+        changed.map_or_else(|word| word, |(_, new)| new)
+    }
+
+    /// free → owner := target := `new`; HELD → target := `new`. The same target: nothing. ENDED: refused.
+    /// Returns the word before, for whom to ring.
+    pub(super) fn retarget(&self, new: MemberId) -> Result<Word, Word> {
+        let moved = |w: Word| {
+            let aimed = w.with_target(new).nudged();
+            if w.is_held() { aimed } else { aimed.with_owner(new) }
+        };
+        self.change(|w| (!w.is_ended() && w.target() != new).then(|| moved(w))).map(|(old, _)| old)
+    }
+
+    /// Any but ENDED → + reason.
+    pub(super) fn pause(&self, reason: PauseReason) {
+        let bit = Word::pause_bit(reason);
+        let _ = self.change(|w| (!w.is_ended() && w.0 & bit == 0).then(|| Word(w.0 | bit).nudged()));
+    }
+
+    /// Any but ENDED → - reason.
+    pub(super) fn resume(&self, reason: PauseReason) {
+        let bit = Word::pause_bit(reason);
+        let _ = self.change(|w| (!w.is_ended() && w.0 & bit != 0).then(|| Word(w.0 & !bit).nudged()));
+    }
+
+    /// Any but ENDED → nudges + 1.
+    pub(super) fn nudge(&self) {
+        let _ = self.change(|w| (!w.is_ended()).then(|| w.nudged()));
+    }
+
+    /// Not ENDED → ENDED, nobody's; whether this call did it.
+    pub(super) fn end(&self) -> bool {
+        let nobody = |w: Word| Word(w.0 | ENDED).with_owner(MemberId::NOBODY).with_target(MemberId::NOBODY).nudged();
+        self.change(|w| (!w.is_ended()).then(|| nobody(w))).is_ok()
+    }
+}
+
+#[cfg(all(test, not(ringlog_loom)))]
+mod tests {
+    use super::{LaneWord, MemberId, PauseReason};
+
+    fn member(n: u32) -> MemberId {
+        MemberId::new(n).unwrap()
+    }
+
+    // A-53, C-30
+    #[test]
+    fn inv1_a_lane_is_held_by_one_member_at_a_time() {
+        let (word, one, two) = (LaneWord::new(), member(1), member(MemberId::MAX));
+        assert!(word.take(one).is_err(), "nobody's lane");
+        word.retarget(one).unwrap();
+        assert!(word.take(two).is_err());
+        assert!(word.take(one).unwrap().is_held());
+        assert!(word.take(one).is_err(), "held already");
+        word.retarget(two).unwrap();
+        assert_eq!((word.load().owner(), word.load().target()), (one, two));
+        assert!(word.take(two).is_err(), "not before the holder lets go");
+        assert_eq!(word.let_go().owner(), two);
+        assert!(word.take(two).is_ok());
+    }
+
+    #[test]
+    fn inv3_every_control_changes_the_word() {
+        let word = LaneWord::new();
+        word.retarget(member(1)).unwrap();
+        let mut seen = word.take(member(1)).unwrap();
+        let nudge: fn(&LaneWord) = LaneWord::nudge;
+        let controls: [fn(&LaneWord); 6] = [
+            nudge,
+            |w| w.pause(PauseReason::Group),
+            |w| w.pause(PauseReason::Partition),
+            |w| w.resume(PauseReason::Group),
+            |w| w.resume(PauseReason::Partition),
+            |w| drop(w.retarget(member(2))),
+        ];
+        for control in controls {
+            control(&word);
+            assert!(word.differs(seen));
+            seen = word.load();
+        }
+        assert!(word.end() && !word.end());
+        assert!(word.differs(seen));
+    }
+
+    #[test]
+    fn pause_reasons_are_separate_and_a_paused_lane_is_not_taken() {
+        let word = LaneWord::new();
+        word.retarget(member(1)).unwrap();
+        word.pause(PauseReason::Group);
+        word.pause(PauseReason::Partition);
+        word.resume(PauseReason::Group);
+        assert!(word.take(member(1)).is_err());
+        assert_ne!(word.load().paused(), 0);
+        word.resume(PauseReason::Partition);
+        assert!(word.take(member(1)).is_ok());
+    }
+
+    #[test]
+    fn an_ended_lane_refuses_everything_but_letting_go() {
+        let word = LaneWord::new();
+        word.retarget(member(1)).unwrap();
+        word.take(member(1)).unwrap();
+        assert!(word.end());
+        assert!(word.retarget(member(2)).is_err());
+        let after = word.let_go();
+        assert!(after.is_ended() && !after.is_held() && after.owner() == MemberId::NOBODY);
+        assert!(word.take(member(1)).is_err());
+    }
+
+    #[test]
+    fn fields_do_not_touch_each_other_at_their_largest() {
+        let (word, last) = (LaneWord::new(), member(MemberId::MAX));
+        for _ in 0..(1 << 17) {
+            word.nudge();
+        }
+        word.retarget(last).unwrap();
+        let seen = word.load();
+        assert_eq!((seen.owner(), seen.target(), seen.paused()), (last, last, 0));
+        assert!(!seen.is_held() && !seen.is_ended());
+    }
+}
