@@ -4,9 +4,9 @@
 use super::letters::Bury;
 use super::outcome::Failure;
 use super::retry::Retry;
+use crate::sync::Arc;
 use std::any::Any;
 use std::fmt;
-use crate::sync::Arc;
 
 /// A setting with an impossible value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -60,6 +60,8 @@ pub struct GroupConfig<T> {
 
 /// Letters kept by default.
 pub const LETTERS: usize = 1_024;
+/// Letters kept at most.
+const LETTERS_MAX: usize = 1 << 30;
 
 impl<T> GroupConfig<T> {
     /// A group that starts where `start` says, with the default retry and 1,024 letters of facts only.
@@ -115,7 +117,7 @@ impl<T> GroupConfig<T> {
     /// Checks every setting.
     pub fn validate(&self) -> Result<(), ConfigError> {
         self.retry.validate()?;
-        if self.letters > crate::seq::Capacity::MAX {
+        if self.letters > LETTERS_MAX {
             return Err(ConfigError::new("letters", self.letters.to_string(), "at most 2^30"));
         }
         Ok(())

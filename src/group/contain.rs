@@ -5,12 +5,12 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Runs `code`; a panic comes back as its message.
-pub fn contain<R>(code: impl FnOnce() -> R) -> Result<R, String> {
+pub(super) fn contain<R>(code: impl FnOnce() -> R) -> Result<R, String> {
     catch_unwind(AssertUnwindSafe(code)).map_err(message_of)
 }
 
 /// Drops `value`; a panic in a destructor is swallowed.
-pub fn drop_contained<V>(value: V) {
+pub(super) fn drop_contained<V>(value: V) {
     let _ = contain(move || drop(value));
 }
 

@@ -4,8 +4,8 @@
 //! so that a closing broker can tell its handlers' publishes from those of others.
 #![forbid(unsafe_code)]
 
-use std::cell::Cell;
 use crate::sync::atomic::{AtomicU64, Ordering};
+use std::cell::Cell;
 
 /// An identity for executors and brokers; never 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -148,7 +148,7 @@ impl<T: Send + Sync + 'static> Group<T> {
         true
     }
 
-    /// Forgets a member whose task is gone.
+    /// One of a leaver's tasks is gone.
     pub(super) fn forget(&self, id: MemberId) {
         lock(&self.roster).forget(id);
     }

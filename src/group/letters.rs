@@ -10,8 +10,7 @@ use std::collections::VecDeque;
 use std::fmt;
 
 /// What a letter keeps of its record.
-pub(super) type MakePayload<T> =
-    Arc<dyn Fn(&T, &Failure) -> Option<Arc<dyn Any + Send + Sync>> + Send + Sync>;
+pub(super) type MakePayload<T> = Arc<dyn Fn(&T, &Failure) -> Option<Arc<dyn Any + Send + Sync>> + Send + Sync>;
 
 /// How a group buries.
 pub(super) enum Bury<T> {

@@ -112,9 +112,7 @@ impl Retry {
             Backoff::Constant(wait) => *wait,
             Backoff::Linear { step } => step.saturating_mul(turn),
             Backoff::Exponential { first, factor } => grow(*first, *factor, turn - 1),
-            Backoff::List(waits) => {
-                waits.get(turn as usize - 1).or(waits.last()).copied().unwrap_or(Duration::ZERO)
-            }
+            Backoff::List(waits) => waits.get(turn as usize - 1).or(waits.last()).copied().unwrap_or(Duration::ZERO),
         };
         wait.min(self.max)
     }

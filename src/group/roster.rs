@@ -16,6 +16,8 @@ pub(super) struct Member {
     pub(super) seats: Arc<[Arc<dyn Seat>]>,
     /// Set when it is told to leave.
     pub(super) left: Arc<AtomicBool>,
+    /// How many tasks it still has: one for each seat.
+    tasks: usize,
 }
 
 impl Member {
@@ -49,7 +51,8 @@ impl Roster {
             return Err(SubscribeError::Duplicate { group: group.clone(), member: name.clone() });
         }
         let left = Arc::new(AtomicBool::new(false));
-        let member = Member { id: self.fresh_id(), name: name.clone(), seats, left };
+        let (id, tasks) = (self.fresh_id(), seats.len());
+        let member = Member { id, name: name.clone(), seats, left, tasks };
         self.members.push(member.clone());
         Ok(member)
     }
@@ -75,9 +78,12 @@ impl Roster {
         Some(member)
     }
 
-    /// Forgets a member whose task is gone.
+    /// One of a leaver's tasks is gone; with the last one it is forgotten.
     pub(super) fn forget(&mut self, id: MemberId) {
-        self.leaving.retain(|member| member.id != id);
+        if let Some(member) = self.leaving.iter_mut().find(|member| member.id == id) {
+            member.tasks -= 1;
+        }
+        self.leaving.retain(|member| member.tasks > 0);
     }
 
     /// Takes everybody out, and nobody in any more.

@@ -20,7 +20,8 @@
 //! Everything done is committed before the step looks at the lane word again, so a boundary never has anything in hand.
 #![forbid(unsafe_code)]
 
-use super::contain::drop_contained;
+use super::Group;
+use super::contain::{contain, drop_contained};
 use super::context::{self, Here};
 use super::executor::{Place, Step, Task, Turn};
 use super::handler::{Deliver, Handlers, Interrupt, Verdict};
@@ -29,7 +30,6 @@ use super::letters::{Letter, Origin};
 use super::outcome::{Failure, Outcome};
 use super::record::Batch;
 use super::word::{MemberId, Word};
-use super::{Group, contain};
 use crate::ring::{Fenced, Peek};
 use crate::seq::Seq;
 use crate::sync::Arc;
@@ -129,56 +129,30 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> MemberTask<T, D> {
 
     /// Hands over one run and settles it.
     fn run(&mut self, index: usize, turn: Turn, budget: usize) -> Ran {
-        let Slot { lane, held, seen } = &mut self.slots[index];
-        let Some(held) = held else { return Ran::Stopped(0) };
-        let bound = if turn.panic || self.handlers.is_none() { 1 } else { budget };
+        let (group, Slot { lane, held, seen }) = (&*self.group, &mut self.slots[index]);
+        let (Some(held), Some(handlers)) = (held, &mut self.handlers) else { return Ran::Stopped(0) };
+        let bound = if turn.panic { 1 } else { budget };
         let run = match held.reader.peek(held.limit(bound)) {
             Peek::Ready(run) => run,
             Peek::Pending => return Ran::Nothing,
             Peek::Lapped { earliest } => return self.lapped(index, earliest),
         };
-        let group = &*self.group;
-        let partition = lane.partition;
-        let batch = Batch { run, topic: group.topic(), partition, attempt: held.failures.saturating_add(1) };
+        let (topic, partition, attempt) = (group.topic(), lane.partition, held.failures.saturating_add(1));
+        let batch = Batch { run, topic, partition, attempt };
         let (mut done, len) = (0, batch.len());
         let interrupt = Interrupt { word: &lane.word, seen: *seen };
-        let handlers = self.handlers.as_mut();
-        let verdict = contain::contain(|| {
+        let verdict = contain(|| {
             if turn.panic {
                 std::panic::resume_unwind(Box::new("a planned fault"));
             }
-            handlers.map(|all| all.of(index).deliver(&batch, &mut done, interrupt))
+            handlers.of(index).deliver(&batch, &mut done, interrupt)
         });
-        let verdict = match verdict {
-            Ok(Some(verdict)) => verdict,
-            Ok(None) => return Ran::Stopped(0),
-            Err(panic) => Verdict { outcome: Outcome::Retry(Failure::panic(panic)), blames: D::BLAMES || len == 1 },
-        };
-        if done == len {
+        if done == len && verdict.is_ok() {
             return if commit(group, lane, held, done, None) { Ran::Calls(done) } else { Ran::Stopped(done) };
         }
-        let attempts = if done == 0 { batch.attempt } else { 1 };
-        let settled = settle(group, verdict, len, attempts);
-        let letter = match settled {
-            Settled::Bury(failure) => {
-                let (topic, name) = (group.topic.clone(), group.name.clone());
-                let (offset, failed_at) = (batch.offset() + done as u64, group.clock.now());
-                let origin = Origin { topic, group: name, partition, offset, attempts, failed_at };
-                Some(Letter::write(origin, batch.run.get(done), failure, &group.config.bury))
-            }
-            Settled::Again(delay) => {
-                drop(batch);
-                return again(group, lane, held, (done, len), attempts, delay);
-            }
-            Settled::Singly => {
-                drop(batch);
-                return singly(lane, held, len);
-            }
-            Settled::Interrupted => None,
-        };
-        drop(batch);
-        commit(group, lane, held, done, letter);
-        Ran::Stopped(done + 1)
+        let panicked = |text| Verdict { outcome: Outcome::Retry(Failure::panic(text)), blames: D::BLAMES };
+        let settled = settle(group, verdict.unwrap_or_else(panicked), &batch, done);
+        finish(group, lane, held, done, settled)
     }
 
     /// The log has overwritten what the lane was to read: it skips, and counts.
@@ -207,28 +181,75 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> MemberTask<T, D> {
     }
 }
 
-/// What becomes of a record that is not done.
+/// What becomes of the record behind the done ones.
 enum Settled {
     /// Nothing is wrong: the handler stopped early, or was interrupted.
-    Interrupted,
-    /// Delivered again after this time.
-    Again(Duration),
-    /// Nobody knows which record it was: once more, one by one.
-    Singly,
+    Untouched,
+    /// Delivered again after this time; it has failed so often.
+    Again { after: Duration, failures: u32 },
+    /// Nobody knows which of the records it was: once more, one by one up to here.
+    Singly { until: Seq },
     /// Given up.
-    Bury(Failure),
+    Buried(Letter),
 }
 
 #[cold]
-fn settle<T>(group: &Group<T>, verdict: Verdict, len: usize, attempts: u32) -> Settled {
-    let retry = &group.config.retry;
-    let unknown = !verdict.blames && len > 1;
-    match verdict.outcome {
-        Outcome::Ack => Settled::Interrupted,
-        _ if unknown => Settled::Singly,
-        Outcome::Retry(_) if retry.allows_another(attempts) => Settled::Again(retry.delay_after(attempts)),
-        Outcome::RetryAfter(delay, _) if retry.allows_another(attempts) => Settled::Again(delay),
-        Outcome::Retry(failure) | Outcome::RetryAfter(_, failure) | Outcome::Reject(failure) => Settled::Bury(failure),
+fn settle<T>(group: &Group<T>, verdict: Verdict, batch: &Batch<'_, T>, done: usize) -> Settled {
+    // All may be done when a batch handler panics at its very end: then nobody knows either.
+    let nobody = done >= batch.len();
+    let unknown = nobody || (!verdict.blames && batch.len() > 1);
+    let (retry, failures) = (&group.config.retry, if done == 0 { batch.attempt } else { 1 });
+    let failure = match verdict.outcome {
+        Outcome::Ack => return Settled::Untouched,
+        _ if unknown => return Settled::Singly { until: batch.run.first().plus(batch.len() as u64) },
+        Outcome::Retry(_) if retry.allows_another(failures) => {
+            return Settled::Again { after: retry.delay_after(failures), failures };
+        }
+        Outcome::RetryAfter(after, _) if retry.allows_another(failures) => return Settled::Again { after, failures },
+        Outcome::Retry(failure) | Outcome::RetryAfter(_, failure) | Outcome::Reject(failure) => failure,
+    };
+    let origin = Origin {
+        topic: group.topic.clone(),
+        group: group.name.clone(),
+        partition: batch.partition,
+        offset: batch.offset() + done as u64,
+        attempts: failures,
+        failed_at: group.clock.now(),
+    };
+    Settled::Buried(Letter::write(origin, batch.run.get(done), failure, &group.config.bury))
+}
+
+/// Commits what is done and acts on what became of the next record.
+#[cold]
+fn finish<T: Send + Sync + 'static>(
+    group: &Group<T>,
+    lane: &Lane<T>,
+    held: &mut Held<T>,
+    done: usize,
+    settled: Settled,
+) -> Ran {
+    match settled {
+        Settled::Untouched => {
+            commit(group, lane, held, done, None);
+            Ran::Stopped(done.max(1))
+        }
+        Settled::Buried(letter) => {
+            commit(group, lane, held, done, Some(letter));
+            Ran::Stopped(done + 1)
+        }
+        Settled::Again { after, failures } => {
+            if commit(group, lane, held, done, None) {
+                lane.counters.retried.add(1);
+                held.failures = failures;
+                held.due = (!after.is_zero()).then(|| group.clock.now().after(after));
+            }
+            Ran::Stopped(done + 1)
+        }
+        Settled::Singly { until } => {
+            lane.counters.retried.add(1);
+            held.single_until = until;
+            Ran::Stopped(1)
+        }
     }
 }
 
@@ -262,32 +283,6 @@ fn commit<T: Send + Sync + 'static>(
     }
     group.progress.notify();
     true
-}
-
-/// Commits what is done and has the next record wait for another attempt.
-#[cold]
-fn again<T: Send + Sync + 'static>(
-    group: &Group<T>,
-    lane: &Lane<T>,
-    held: &mut Held<T>,
-    (done, _len): (usize, usize),
-    attempts: u32,
-    delay: Duration,
-) -> Ran {
-    if commit(group, lane, held, done, None) {
-        lane.counters.retried.add(1);
-        held.failures = attempts;
-        held.due = (!delay.is_zero()).then(|| group.clock.now().after(delay));
-    }
-    Ran::Stopped(done + 1)
-}
-
-/// Has the records of a failed batch handed over one by one.
-#[cold]
-fn singly<T: Send + Sync + 'static>(lane: &Lane<T>, held: &mut Held<T>, len: usize) -> Ran {
-    lane.counters.retried.add(1);
-    held.single_until = held.next.plus(len as u64);
-    Ran::Stopped(1)
 }
 
 impl<T: Send + Sync + 'static, D: Deliver<T>> Task for MemberTask<T, D> {

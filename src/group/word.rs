@@ -247,7 +247,9 @@ mod tests {
             |w| w.pause(PauseReason::Partition),
             |w| w.resume(PauseReason::Group),
             |w| w.resume(PauseReason::Partition),
-            |w| drop(w.retarget(member(2))),
+            |w| {
+                w.retarget(member(2)).unwrap();
+            },
         ];
         for control in controls {
             control(&word);
