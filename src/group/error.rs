@@ -24,6 +24,22 @@ pub enum GroupError {
         /// The first setting that differs.
         field: &'static str,
     },
+    /// There is no group of this name.
+    #[error("topic {topic} has no group {group}")]
+    Unknown {
+        /// The topic.
+        topic: Arc<str>,
+        /// The group asked for.
+        group: Arc<str>,
+    },
+    /// The topic takes no groups any more.
+    #[error("group {group} was not made: topic {topic} was deleted, or its broker is closed")]
+    Closed {
+        /// The topic.
+        topic: Arc<str>,
+        /// The group asked for.
+        group: Arc<str>,
+    },
     /// A setting is impossible.
     #[error(transparent)]
     Config(#[from] ConfigError),

@@ -310,6 +310,11 @@ impl<T: Send + Sync + 'static> Group<T> {
         lock(&self.roster).is_closed()
     }
 
+    /// Whether `tag` is of the gate of one of our lanes.
+    pub fn has_gate(&self, tag: u64) -> bool {
+        self.lanes.iter().any(|lane| lane.gate.tag() == tag)
+    }
+
     /// Whether waiting for the gate `tag` on this thread would never end: it is the gate of one of our lanes, and the
     /// lane is stepped, or about to be, by the executor that runs the caller. Outside handlers: no.
     pub fn would_deadlock(&self, tag: u64) -> bool {
