@@ -1,5 +1,7 @@
-//! Publish/subscribe inside one process.
-#![cfg_attr(not(feature = "internals"), allow(unreachable_pub))]
+#![doc = include_str!("../README.md")]
+// The layers are public inside the crate and re-exported by the `internals` feature; without it, what only models,
+// benches and higher layers to come use looks unused.
+#![cfg_attr(not(feature = "internals"), allow(unreachable_pub, unused_imports, dead_code))]
 
 // L0: substrate
 mod seq;
@@ -20,6 +22,21 @@ mod broker;
 // L5: adapters
 #[cfg(not(ringlog_loom))]
 mod adapter;
+
+pub use broker::{
+    Account, BatchError, Behind, Broker, BrokerConfig, BrokerState, CAPACITY_MAX, Crc32, CreateError, DrainError, Full,
+    Group, JavaString, Key, Limiting, LookupError, Member, NAME_BYTES_MAX, NameError, NewMember, PARTITIONS_MAX,
+    Partitioner, Position, Producer, PublishCounts, PublishError, Published, Share, Sticky, Topic, TopicConfig,
+};
+pub use group::{
+    Backoff, Batch, BatchOutcome, ConfigError, ControlError, Failure, GroupConfig, GroupError, GroupStats,
+    IntoBatchOutcome, IntoOutcome, LaneStats, Letter, Outcome, PlaceError, Record, Retry, Run, SeekTo, StartAt,
+    SubscribeError,
+};
+pub use log::Retain;
+pub use sync::futex::{Futex, Woken};
+pub use time::{Clock, CoarseClock, Ids, ManualClock, SequentialIds, SystemClock, Time};
+pub use wait::WaitPolicy;
 
 /// The layers below the public API, for this project's own models, benches and fuzzers. No promise of stability.
 #[cfg(feature = "internals")]

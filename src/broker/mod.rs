@@ -1,1 +1,35 @@
-//! (under construction)
+//! Layer 4: topics, routing, the registry, and how a broker drains and closes.
+#![forbid(unsafe_code)]
+
+mod account;
+mod batch;
+mod close;
+mod config;
+mod core;
+mod error;
+mod group;
+mod groups;
+mod handle;
+mod key;
+mod life;
+mod member;
+mod name;
+mod partitioner;
+mod producer;
+mod registry;
+mod route;
+mod topic;
+
+pub use self::account::{Account, Behind, DrainError};
+pub use self::config::{BrokerConfig, CAPACITY_MAX, PARTITIONS_MAX, TopicConfig};
+pub use self::core::{Position, Published};
+pub use self::error::{BatchError, CreateError, Full, Limiting, LookupError, PublishError, Share};
+pub use self::group::Group;
+pub use self::handle::Broker;
+pub use self::key::Key;
+pub use self::life::BrokerState;
+pub use self::member::{Member, NewMember};
+pub use self::name::{NAME_BYTES_MAX, NameError};
+pub use self::partitioner::{Crc32, JavaString, Partitioner, Sticky};
+pub use self::producer::Producer;
+pub use self::topic::{PublishCounts, Topic};

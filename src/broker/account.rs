@@ -1,0 +1,87 @@
+//! What a close left behind, and what a drain waited for in vain.
+#![forbid(unsafe_code)]
+
+use crate::group::GroupStats;
+use crate::sync::Arc;
+use std::fmt;
+use std::time::Duration;
+
+/// What every group of a broker did and left when it closed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Account {
+    /// One entry for each group, by topic and group name. Its lag is what the group left.
+    pub groups: Vec<GroupStats>,
+    /// Whether every lane with a member had handled everything before it was stopped.
+    pub drained: bool,
+    /// Whether every handler had returned, and was dropped, when the account was taken. If not, a handler outlasted the
+    /// deadline, or closed the broker itself; what it had in hand counts as left and its acknowledgement is refused.
+    pub stopped: bool,
+}
+
+impl Account {
+    /// The entry of a group.
+    pub fn group(&self, topic: &str, group: &str) -> Option<&GroupStats> {
+        self.groups.iter().find(|entry| &*entry.topic == topic && &*entry.group == group)
+    }
+
+    /// The records acknowledged, over all groups.
+    pub fn acked(&self) -> u64 {
+        self.groups.iter().map(GroupStats::acked).sum()
+    }
+
+    /// The records that were given up as dead letters, over all groups.
+    pub fn dead(&self) -> u64 {
+        self.groups.iter().map(GroupStats::dead).sum()
+    }
+
+    /// The records that groups had not done, over all groups; those of groups without a member included.
+    pub fn left(&self) -> u64 {
+        self.groups.iter().map(GroupStats::lag).sum()
+    }
+}
+
+impl fmt::Display for Account {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} acked, {} dead, {} left", self.acked(), self.dead(), self.left())?;
+        for entry in self.groups.iter().filter(|entry| entry.lag() > 0) {
+            write!(f, "; {}/{} left {}", entry.topic, entry.group, entry.lag())?;
+        }
+        Ok(())
+    }
+}
+
+/// A group that has a member and is not done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Behind {
+    /// The topic.
+    pub topic: Arc<str>,
+    /// The group.
+    pub group: Arc<str>,
+    /// The records it has not done.
+    pub lag: u64,
+}
+
+/// Why a drain did not see everything done.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DrainError {
+    /// The time was up first. Wait longer, or see to the groups named.
+    #[error("not drained after {waited:?}{}", list(behind))]
+    TimedOut {
+        /// How long was waited, by the broker's clock.
+        waited: Duration,
+        /// Who was not done, each group once; may be empty if they finished just then.
+        behind: Vec<Behind>,
+    },
+    /// A handler of this broker asked, whose own record can only be done when it returns. Drain from another thread.
+    #[error("a handler cannot drain the broker that waits for it")]
+    WouldDeadlock,
+}
+
+fn list(behind: &[Behind]) -> String {
+    let of = |it: &Behind| format!("{}/{} has {} left", it.topic, it.group, it.lag);
+    let all: Vec<String> = behind.iter().map(of).collect();
+    if all.is_empty() { String::new() } else { format!(": {}", all.join(", ")) }
+}

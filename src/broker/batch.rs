@@ -1,0 +1,139 @@
+//! Many values at once: gathered and routed first, then one claim for each partition's share.
+//!
+//! Gathering runs the user's code (the source, the extractor, the partitioner) and claims nothing; a panic there stores
+//! nothing. It stops at the first share that no partition could ever hold, so an endless source is no endless buffer.
+#![forbid(unsafe_code)]
+
+use super::error::{BatchError, PublishError, Share};
+
+/// A batch by partition, each share in the order of the source.
+pub(crate) type Shares<T> = Vec<Vec<T>>;
+
+/// Why gathering gave up; `shares` holds what was taken from the source until then, the culprit included.
+pub(crate) enum Spoilt<T> {
+    /// One share is larger than a partition.
+    TooLarge {
+        /// Everything taken.
+        rest: Vec<T>,
+        /// Whose share it is.
+        partition: u32,
+        /// Its length.
+        len: usize,
+    },
+    /// A partitioner named a partition that does not exist.
+    NoSuchPartition {
+        /// Everything taken.
+        rest: Vec<T>,
+        /// What it named.
+        partition: u32,
+    },
+}
+
+/// Takes all of `source` apart by partition.
+pub(crate) fn gather<T>(
+    source: impl IntoIterator<Item = T>,
+    partitions: u32,
+    capacity: usize,
+    mut route: impl FnMut(&T) -> u32,
+) -> Result<Shares<T>, Spoilt<T>> {
+    let mut source = source.into_iter();
+    let mut shares: Shares<T> = Vec::new();
+    shares.resize_with(partitions as usize, Vec::new);
+    if partitions == 1 {
+        shares[0].reserve(source.size_hint().0.min(capacity));
+    }
+    while let Some(value) = source.next() {
+        let partition = route(&value);
+        let Some(share) = shares.get_mut(partition as usize) else {
+            let rest = everything(shares, Some(value), source);
+            return Err(Spoilt::NoSuchPartition { rest, partition });
+        };
+        share.push(value);
+        let len = share.len();
+        if len > capacity {
+            let rest = everything(shares, None, source);
+            return Err(Spoilt::TooLarge { rest, partition, len });
+        }
+    }
+    Ok(shares)
+}
+
+/// What was gathered, and what a source of known size still holds; of one without a bound no more is taken.
+fn everything<T>(shares: Shares<T>, last: Option<T>, source: impl Iterator<Item = T>) -> Vec<T> {
+    let mut rest: Vec<T> = shares.into_iter().flatten().chain(last).collect();
+    if let (_, Some(most)) = source.size_hint() {
+        rest.extend(source.take(most));
+    }
+    rest
+}
+
+/// What became of one share: where it stands, or all its values and why.
+pub(crate) type Stored<T> = Result<Share, (Vec<T>, PublishError<()>)>;
+
+/// Stores share after share; the first refusal ends it, and everything not stored comes back.
+pub(crate) fn store<T>(
+    shares: Shares<T>,
+    mut append: impl FnMut(u32, Vec<T>) -> Stored<T>,
+) -> Result<Vec<Share>, BatchError<T>> {
+    let mut stored = Vec::new();
+    let mut shares = (0..).zip(shares).filter(|(_, share)| !share.is_empty());
+    while let Some((partition, share)) = shares.next() {
+        match append(partition, share) {
+            Ok(run) => stored.push(run),
+            Err((mut rest, why)) => {
+                rest.extend(shares.flat_map(|(_, share)| share));
+                return Err(BatchError::Stopped { stored, rest, why });
+            }
+        }
+    }
+    Ok(stored)
+}
+
+#[cfg(all(test, not(ringlog_loom)))]
+mod tests {
+    use super::{Spoilt, gather, store};
+    use crate::broker::error::{BatchError, PublishError, Share};
+
+    #[test]
+    fn shares_keep_the_order_of_the_source() {
+        let shares = gather(0..7, 3, 8, |n| n % 3).unwrap_or_else(|_| panic!("no limit is met"));
+        assert_eq!(shares, [vec![0, 3, 6], vec![1, 4], vec![2, 5]]);
+    }
+
+    #[test]
+    fn an_endless_source_is_given_up_at_the_first_share_too_large() {
+        match gather(0_u32.., 2, 3, |n| n % 2) {
+            Err(Spoilt::TooLarge { rest, partition: 0, len: 4 }) => assert_eq!(rest.len(), 7),
+            _ => panic!("three records are the bound"),
+        }
+    }
+
+    #[test]
+    fn a_source_of_known_size_comes_back_whole() {
+        match gather(vec![1; 10], 1, 3, |_| 0) {
+            Err(Spoilt::TooLarge { rest, .. }) => assert_eq!(rest.len(), 10),
+            _ => panic!("three records are the bound"),
+        }
+        match gather(vec![1; 10], 1, 30, |_| 5) {
+            Err(Spoilt::NoSuchPartition { rest, partition: 5 }) => assert_eq!(rest.len(), 10),
+            _ => panic!("there is no partition 5"),
+        }
+    }
+
+    #[test]
+    fn the_first_refusal_keeps_what_is_stored_and_returns_the_rest() {
+        let refused = store(vec![vec![1, 2], vec![], vec![3], vec![4]], |partition, share| {
+            if partition == 2 {
+                return Err((share, PublishError::Closed { value: (), topic: "t".into() }));
+            }
+            Ok(Share { partition, offsets: 0..share.len() as u64, kept: true })
+        });
+        match refused {
+            Err(BatchError::Stopped { stored, rest, .. }) => {
+                assert_eq!(stored, [Share { partition: 0, offsets: 0..2, kept: true }]);
+                assert_eq!(rest, [3, 4]);
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}

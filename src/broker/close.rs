@@ -1,0 +1,209 @@
+//! Drain and close: when everything is done, and what to do when it must end.
+//!
+//! # When is everything done?
+//!
+//! Each lane that has a member has committed up to the end of its partition. Lanes are looked at one after the other
+//! while handlers publish, so one look proves nothing: lane A may be done when we look, then get a record from B's
+//! handler, which commits before we look at B. So we look twice, and demand that every end is what it was. Ends only
+//! rise, and a lane commits a record only after its handler has returned; hence between the two looks there was a moment
+//! at which every lane was at its end and no handler ran. Nobody polls: after a failed look we sleep until a commit, a
+//! hand-over or a stop is announced on the broker's one event of progress.
+//!
+//! # The steps of a close
+//!
+//! | stage     | who works                        | the others                                                      |
+//! |-----------|----------------------------------|-----------------------------------------------------------------|
+//! | `Open`    | nobody                           | the first to come takes it to `Running`                         |
+//! | `Running` | the first: refuse, drain, seal, drain what slipped in before the seal, stop, account | shorten the deadline, then wait; a handler does not wait |
+//! | `Done`    | nobody                           | take the account                                                |
+//!
+//! The lock guards the stage alone; nothing runs and nobody waits under it.
+#![forbid(unsafe_code)]
+
+use super::account::{Account, DrainError};
+use super::handle::Inner;
+use super::life::BrokerState;
+use super::registry::AnyTopic;
+use crate::sync::{Arc, Mutex, MutexGuard};
+use crate::time::Deadline;
+use crate::wait::{Event, Sleeper, Wait};
+
+use std::time::Duration;
+
+/// How far a close has come, and who waits for it.
+#[derive(Debug)]
+pub(crate) struct Closing {
+    stage: Mutex<Stage>,
+    progress: Arc<Event>,
+}
+
+#[derive(Debug, Clone)]
+enum Stage {
+    Open,
+    Running(Deadline),
+    Done(Account),
+}
+
+/// What a closer finds.
+enum Role {
+    Works,
+    Waits,
+    Reads(Account),
+}
+
+impl Closing {
+    pub(crate) fn new(progress: Arc<Event>) -> Self {
+        Self { stage: Mutex::new(Stage::Open), progress }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Stage> {
+        self.stage.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Takes part in a close with this deadline.
+    fn join(&self, deadline: Deadline) -> Role {
+        let role = match &mut *self.lock() {
+            stage @ Stage::Open => {
+                *stage = Stage::Running(deadline);
+                return Role::Works;
+            }
+            Stage::Running(until) => {
+                *until = until.earlier(deadline);
+                Role::Waits
+            }
+            Stage::Done(account) => return Role::Reads(account.clone()),
+        };
+        self.progress.notify();
+        role
+    }
+
+    /// The deadline of the close under way: the earliest that anybody gave.
+    fn deadline(&self) -> Deadline {
+        match &*self.lock() {
+            Stage::Running(deadline) => *deadline,
+            Stage::Open | Stage::Done(_) => Deadline::Now,
+        }
+    }
+
+    fn account(&self) -> Option<Account> {
+        match &*self.lock() {
+            Stage::Done(account) => Some(account.clone()),
+            Stage::Open | Stage::Running(_) => None,
+        }
+    }
+
+    fn finish(&self, account: &Account) {
+        *self.lock() = Stage::Done(account.clone());
+        self.progress.notify();
+    }
+}
+
+impl Inner {
+    pub(super) fn drain(&self, limit: Duration) -> Result<(), DrainError> {
+        if self.life.inside() {
+            return Err(DrainError::WouldDeadlock);
+        }
+        let begun = self.life.clock().now();
+        let deadline = self.life.within(Some(limit));
+        if self.wait_for(|| deadline, settled) {
+            return Ok(());
+        }
+        let mut behind = Vec::new();
+        self.topics.all().iter().for_each(|topic| topic.behind(&mut behind));
+        Err(DrainError::TimedOut { waited: self.life.clock().now() - begun, behind })
+    }
+
+    pub(super) fn close(&self, limit: Option<Duration>) -> Account {
+        let inside = self.life.inside();
+        let deadline = if inside { Deadline::Now } else { self.life.within(limit) };
+        match self.closing.join(deadline) {
+            Role::Works => self.shut(inside),
+            Role::Waits if inside => self.account(false),
+            Role::Waits => self.wait_for_account(),
+            Role::Reads(account) => account,
+        }
+    }
+
+    /// The work of a close. `hurried`: wait for nothing.
+    fn shut(&self, hurried: bool) -> Account {
+        let until = || if hurried { Deadline::Now } else { self.closing.deadline() };
+        self.life.advance(BrokerState::Draining);
+        self.topics.close();
+        let drained = self.wait_for(until, settled);
+        self.life.advance(BrokerState::Closed);
+        let topics = self.topics.all();
+        topics.iter().for_each(|topic| topic.seal());
+        // What read `Open` before the close and was stored before the seal is not refused any more, so it is delivered.
+        let drained = drained && self.wait_for(until, settled);
+        topics.iter().for_each(|topic| topic.stop());
+        if !self.wait_for(until, |topics| topics.iter().all(|topic| topic.stopped())) {
+            topics.iter().for_each(|topic| topic.fence());
+        }
+        let account = self.account(drained);
+        self.closing.finish(&account);
+        account
+    }
+
+    /// The account as things stand.
+    fn account(&self, drained: bool) -> Account {
+        let topics = self.topics.all();
+        let stopped = topics.iter().all(|topic| topic.stopped());
+        Account { groups: topics.iter().flat_map(|topic| topic.account()).collect(), drained, stopped }
+    }
+
+    fn wait_for_account(&self) -> Account {
+        let mut sleeper = Sleeper::new(self.life.clock().clone());
+        loop {
+            if let Some(account) = self.closing.account() {
+                return account;
+            }
+            sleeper.wait([&**self.life.progress()], None, || self.closing.account().is_some());
+        }
+    }
+
+    /// Waits until `done`, at most until `deadline`, which may come nearer meanwhile; says whether it is done.
+    fn wait_for(&self, deadline: impl Fn() -> Deadline, done: impl Fn(&[Arc<dyn AnyTopic>]) -> bool) -> bool {
+        let mut sleeper = Sleeper::new(self.life.clock().clone());
+        loop {
+            let (version, topics) = self.topics.versioned();
+            let until = deadline();
+            if until == Deadline::Now {
+                return done(&topics);
+            }
+            let mut is_done = false;
+            let look = || {
+                is_done = done(&topics);
+                let moved = self.topics.version() != version || deadline() != until;
+                is_done || moved
+            };
+            let timed_out = sleeper.wait([&**self.life.progress()], until.at(), look) == Wait::TimedOut;
+            if is_done || timed_out {
+                return is_done;
+            }
+        }
+    }
+}
+
+/// Whether everything is done; see the module.
+fn settled(topics: &[Arc<dyn AnyTopic>]) -> bool {
+    let mut before = None;
+    loop {
+        let mut ends = Vec::new();
+        if !topics.iter().all(|topic| topic.settled(&mut ends)) {
+            return false;
+        }
+        if before.as_ref() == Some(&ends) {
+            return true;
+        }
+        before = Some(ends);
+    }
+}
+
+impl Drop for Inner {
+    /// The last handle is gone: close at once, waiting for nobody.
+    fn drop(&mut self) {
+        if let Role::Works = self.closing.join(Deadline::Now) {
+            self.shut(true);
+        }
+    }
+}

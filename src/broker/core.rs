@@ -1,0 +1,241 @@
+//! A topic's inside: its partitions, its routing, its groups; and how a value gets from a caller to a partition.
+//!
+//! The way of a publish: `admits` (one load), `route` (the user's extractor and partitioner, nothing claimed yet), then
+//! one append to the partition's log. No lock, no look-up by name, no allocation on that way; what refuses or waits is
+//! out of line.
+#![forbid(unsafe_code)]
+
+use super::account::Behind;
+use super::error::{Full, Limiting, PublishError, Share};
+use super::groups::Groups;
+use super::life::Life;
+use super::registry::AnyTopic;
+use super::route::{Rule, Turns};
+use crate::group::GroupStats;
+use crate::log::{AppendCtl, AppendError, Appended, AppendedAll, Log};
+use crate::sync::Arc;
+use crate::sync::atomic::{AtomicBool, Ordering};
+use std::any::{Any, type_name};
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+/// Where a record stands: dense offsets from 0 in each partition of its topic.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Position {
+    /// The partition.
+    pub partition: u32,
+    /// The offset in it.
+    pub offset: u64,
+}
+
+/// A record was accepted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Published {
+    /// Where it stands.
+    pub position: Position,
+    /// Whether it was kept. It is not where nobody listens and the topic keeps nothing for later
+    /// ([`Retain::Unacked`](crate::Retain::Unacked)); its offset is consumed all the same.
+    pub kept: bool,
+}
+
+impl Published {
+    /// The offset in the partition.
+    pub const fn offset(&self) -> u64 {
+        self.position.offset
+    }
+
+    /// The partition.
+    pub const fn partition(&self) -> u32 {
+        self.position.partition
+    }
+}
+
+/// What all handles of one topic share.
+pub(crate) struct Core<T> {
+    pub(crate) name: Arc<str>,
+    pub(crate) life: Arc<Life>,
+    pub(crate) logs: Box<[Arc<Log<T>>]>,
+    pub(crate) partitions: NonZeroU32,
+    pub(crate) rule: Rule<T>,
+    pub(crate) turns: Turns,
+    pub(crate) block: Option<Duration>,
+    /// The one producer is elsewhere, and publishing through the topic is refused.
+    pub(crate) exclusive: bool,
+    pub(crate) deleted: AtomicBool,
+    pub(crate) groups: Groups<T>,
+}
+
+impl<T: Send + Sync + 'static> Core<T> {
+    /// The partition of `value`. User code, before any claim.
+    #[inline]
+    pub(crate) fn route(&self, value: &T) -> u32 {
+        self.rule.route(value, self.partitions, || self.turns.take())
+    }
+
+    /// Appends to a partition, waiting no longer than `block`.
+    #[inline]
+    pub(crate) fn append(&self, at: u32, value: T, block: Option<Duration>) -> Result<Published, PublishError<T>> {
+        if !self.life.admits() || self.exclusive {
+            return Err(self.refuse(value));
+        }
+        let Some(log) = self.logs.get(at as usize) else {
+            return Err(self.no_such(at, value));
+        };
+        match log.try_append(value) {
+            Ok(appended) => Ok(published(at, appended)),
+            Err(error) => self.append_slow(log, at, error, block),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn append_slow(
+        &self,
+        log: &Log<T>,
+        at: u32,
+        error: AppendError<T>,
+        block: Option<Duration>,
+    ) -> Result<Published, PublishError<T>> {
+        let error = match error {
+            AppendError::Full { value, .. } if block != Some(Duration::ZERO) => {
+                let refuse = |tag| self.groups.stepped_here(tag);
+                match log.append(value, self.life.within(block), &ctl(&refuse)) {
+                    Ok(appended) => return Ok(published(at, appended)),
+                    Err(error) => error,
+                }
+            }
+            error => error,
+        };
+        Err(self.explain(at, error))
+    }
+
+    /// Why a publish is turned away before it reaches a partition.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn refuse<V>(&self, value: V) -> PublishError<V> {
+        let topic = self.name.clone();
+        if self.exclusive && self.life.admits() {
+            PublishError::Exclusive { value, topic }
+        } else {
+            PublishError::Closed { value, topic }
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn no_such<V>(&self, partition: u32, value: V) -> PublishError<V> {
+        PublishError::NoSuchPartition { value, topic: self.name.clone(), partition, partitions: self.partitions.get() }
+    }
+
+    /// A log's refusal in the words of the topic: with names instead of numbers.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn explain<V>(&self, partition: u32, error: AppendError<V>) -> PublishError<V> {
+        let topic = self.name.clone();
+        match error {
+            AppendError::Full { value, limiting, waited } => {
+                PublishError::Full { value, full: self.full(partition, limiting, waited) }
+            }
+            AppendError::WouldDeadlock { value, limiting } => {
+                PublishError::WouldDeadlock { value, full: self.full(partition, Some(limiting), Duration::ZERO) }
+            }
+            AppendError::OutOfMemory(value) => PublishError::OutOfMemory { value, topic, partition },
+            AppendError::Closed(value) if self.is_deleted() => PublishError::Deleted { value, topic },
+            // A batch is measured against the capacity before it comes here, and nobody else can cancel: what is left is
+            // the seal.
+            other => PublishError::Closed { value: other.into_value(), topic },
+        }
+    }
+
+    fn full(&self, partition: u32, limiting: Option<crate::log::Limiting>, waited: Duration) -> Box<Full> {
+        let limiting = limiting.and_then(|limiting| {
+            let group = self.groups.named(limiting.tag)?;
+            Some(Limiting { group, lag: limiting.lag })
+        });
+        let capacity = self.capacity() as u64;
+        Box::new(Full { topic: self.name.clone(), partition, capacity, waited, limiting })
+    }
+
+    pub(crate) fn is_deleted(&self) -> bool {
+        // ORD(is_deleted:A) Acquire: pairs with ORD(delete:A), so that whoever finds the seal finds the reason.
+        self.deleted.load(Ordering::Acquire)
+    }
+}
+
+impl<T: Send + Sync + 'static> AnyTopic for Core<T> {
+    fn name(&self) -> &Arc<str> {
+        &self.name
+    }
+
+    fn holds(&self) -> &'static str {
+        type_name::<T>()
+    }
+
+    fn any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
+        self
+    }
+
+    fn settled(&self, ends: &mut Vec<u64>) -> bool {
+        let groups = self.groups.all();
+        let manned = groups.iter().any(|group| !group.assignment().is_empty());
+        if manned {
+            ends.extend(self.logs.iter().map(|log| log.end().get()));
+        }
+        groups.iter().all(|group| group.is_drained())
+    }
+
+    fn behind(&self, lagging: &mut Vec<Behind>) {
+        for group in self.groups.all().iter().filter(|group| !group.is_drained()) {
+            lagging.push(Behind { topic: self.name.clone(), group: group.name().clone(), lag: group.lag() });
+        }
+    }
+
+    fn seal(&self) {
+        for log in &self.logs {
+            log.close();
+        }
+    }
+
+    fn delete(&self) {
+        // ORD(delete:A) Release: before the seal that sends publishers to look. Pairs with ORD(is_deleted:A).
+        self.deleted.store(true, Ordering::Release);
+        self.seal();
+        for group in self.groups.close() {
+            group.delete();
+        }
+    }
+
+    fn stop(&self) {
+        self.groups.close().iter().for_each(|group| group.stop());
+    }
+
+    fn stopped(&self) -> bool {
+        self.groups.all().iter().all(|group| group.is_quiet())
+    }
+
+    fn fence(&self) {
+        for group in self.groups.all().iter().filter(|group| !group.is_quiet()) {
+            group.delete();
+        }
+    }
+
+    fn account(&self) -> Vec<GroupStats> {
+        self.groups.all().iter().map(|group| group.stats()).collect()
+    }
+}
+
+#[inline]
+pub(crate) fn published(partition: u32, appended: Appended) -> Published {
+    Published { position: Position { partition, offset: appended.offset.get() }, kept: appended.kept }
+}
+
+pub(crate) fn share(partition: u32, appended: AppendedAll) -> Share {
+    let AppendedAll { offsets, kept } = appended;
+    Share { partition, offsets: offsets.start.get()..offsets.end.get(), kept }
+}
+
+/// Waits end early where `refuse` says that this thread serves the group that limits.
+pub(crate) fn ctl<'a>(refuse: &'a dyn Fn(u64) -> bool) -> AppendCtl<'a> {
+    AppendCtl { refuse: Some(refuse), ..AppendCtl::default() }
+}

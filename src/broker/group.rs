@@ -1,0 +1,259 @@
+//! The handle of a group, and how a topic makes, finds and deletes groups.
+#![forbid(unsafe_code)]
+
+use super::core::Core;
+use super::groups::Groups;
+use super::life::{BrokerState, Life};
+use super::member::{Member, NewMember};
+use super::topic::Topic;
+use crate::group::{
+    ControlError, Group as Inner, GroupConfig, GroupError, GroupSpec, GroupStats, IntoOutcome, LaneStats, Letter,
+    Record, SeekTo, SubscribeError,
+};
+use crate::sync::Arc;
+use std::fmt;
+
+/// A consumer group of a topic: a handle, cheap to clone.
+///
+/// The group reads every record of the topic, with a cursor of its own for each partition. It holds the settings and the
+/// cursors; members come and go. It exists without a member, and holds back publishers all the same.
+pub struct Group<T> {
+    inner: Arc<Inner<T>>,
+    siblings: Groups<T>,
+    life: Arc<Life>,
+}
+
+impl<T: Send + Sync + 'static> Topic<T> {
+    /// The group of that name, made by `config` if there is none. From its making on it holds back publishers.
+    ///
+    /// Idempotent: an existing group is returned if `config` is equal to its settings. Of several calls at once one
+    /// makes it.
+    ///
+    /// # Errors
+    ///
+    /// Empty name, impossible setting, existing group with other settings (names the first field), topic deleted or
+    /// broker closed; see [`GroupError`].
+    ///
+    /// ```
+    /// use ringlog::{Broker, GroupConfig, TopicConfig};
+    ///
+    /// let broker = Broker::new();
+    /// let topic = broker.create_topic("orders", TopicConfig::<u64>::new())?;
+    /// topic.group("audit", GroupConfig::earliest())?;
+    /// topic.group("audit", GroupConfig::earliest())?;
+    /// assert!(topic.group("audit", GroupConfig::latest()).is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn group(&self, name: &str, config: GroupConfig<T>) -> Result<Group<T>, GroupError> {
+        let core = &*self.0;
+        let closed = || GroupError::Closed { topic: core.name.clone(), group: name.into() };
+        if core.life.state() != BrokerState::Open {
+            return Err(closed());
+        }
+        // A clone goes in, so that nothing of the user's is dropped while the list is being changed.
+        let make = || Inner::new(core.spec(name, config.clone()));
+        let inner = core.groups.get_or_make(name, |there| there.check(&config), make, closed)?;
+        Ok(core.group_handle(inner))
+    }
+
+    /// The group of that name, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// [`GroupError::Unknown`] if there is none.
+    pub fn find_group(&self, name: &str) -> Result<Group<T>, GroupError> {
+        let unknown = || GroupError::Unknown { topic: self.0.name.clone(), group: name.into() };
+        self.0.groups.find(name).map(|inner| self.0.group_handle(inner)).ok_or_else(unknown)
+    }
+
+    /// The groups there are, by name. Others may come and go at once.
+    pub fn groups(&self) -> Vec<Group<T>> {
+        self.0.groups.all().into_iter().map(|inner| self.0.group_handle(inner)).collect()
+    }
+
+    /// Deletes a group; see [`Group::delete`].
+    ///
+    /// # Errors
+    ///
+    /// [`GroupError::Unknown`] if there is none.
+    pub fn delete_group(&self, name: &str) -> Result<(), GroupError> {
+        let unknown = || GroupError::Unknown { topic: self.0.name.clone(), group: name.into() };
+        if self.find_group(name)?.delete() { Ok(()) } else { Err(unknown()) }
+    }
+}
+
+impl<T: Send + Sync + 'static> Core<T> {
+    fn spec(&self, name: &str, config: GroupConfig<T>) -> GroupSpec<T> {
+        GroupSpec {
+            topic: self.name.clone(),
+            name: name.into(),
+            logs: self.logs.to_vec(),
+            config,
+            clock: self.life.clock().clone(),
+            progress: self.life.progress().clone(),
+            broker: self.life.id(),
+        }
+    }
+
+    fn group_handle(&self, inner: Arc<Inner<T>>) -> Group<T> {
+        Group { inner, siblings: self.groups.clone(), life: self.life.clone() }
+    }
+}
+
+impl<T: Send + Sync + 'static> Group<T> {
+    pub(super) fn inner(&self) -> &Arc<Inner<T>> {
+        &self.inner
+    }
+
+    pub(super) fn life(&self) -> &Life {
+        &self.life
+    }
+
+    /// The name.
+    pub fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    /// The settings it was made by.
+    pub fn config(&self) -> &GroupConfig<T> {
+        self.inner.config()
+    }
+
+    /// Adds a member with a thread of its own, whose handler is called for one record at a time.
+    ///
+    /// # Errors
+    ///
+    /// Name empty or taken, group or broker closed, no thread for it; see [`SubscribeError`].
+    pub fn subscribe<F, O>(&self, name: &str, handler: F) -> Result<Member<T>, SubscribeError>
+    where
+        F: FnMut(&Record<'_, T>) -> O + Send + 'static,
+        O: IntoOutcome + 'static,
+    {
+        self.member(name).subscribe(handler)
+    }
+
+    /// A member with settings of its own; give it a handler to have it join.
+    ///
+    /// ```
+    /// use ringlog::{Broker, GroupConfig, Run, TopicConfig, WaitPolicy};
+    ///
+    /// let broker = Broker::new();
+    /// let topic = broker.create_topic("orders", TopicConfig::<u64>::new().partitions(4))?;
+    /// let group = topic.group("sums", GroupConfig::earliest())?;
+    /// group.member("sums-1").run(Run::ThreadPerLane).wait(WaitPolicy::Park).subscribe_with(|_partition| {
+    ///     let mut sum = 0; // one for each partition
+    ///     move |order| sum += **order
+    /// })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn member<'a>(&'a self, name: &'a str) -> NewMember<'a, T> {
+        NewMember::new(self, name)
+    }
+
+    /// Moves the cursor of a partition and says where it landed, between the earliest offset retained and the end.
+    ///
+    /// Takes effect at once, whoever is at work: a handler finishes its record, whose acknowledgement is refused. What
+    /// lies between is counted as replayed or as skipped. Lock-free for publishers.
+    ///
+    /// # Errors
+    ///
+    /// No such partition, or the group was deleted; see [`ControlError`].
+    pub fn seek(&self, partition: u32, to: SeekTo) -> Result<u64, ControlError> {
+        self.inner.seek(partition, to)
+    }
+
+    /// Moves every partition's cursor, as [`Group::seek`], to the same place; says where each landed.
+    ///
+    /// # Errors
+    ///
+    /// The group was deleted; see [`ControlError`].
+    pub fn replay(&self, from: SeekTo) -> Result<Vec<u64>, ControlError> {
+        (0..).take(self.inner.stats().lanes.len()).map(|partition| self.seek(partition, from)).collect()
+    }
+
+    /// Pauses the group: each lane stops before its next record. Does not wait for the record in hand.
+    pub fn pause(&self) {
+        self.inner.pause();
+    }
+
+    /// Takes [`Group::pause`] back; partitions that were paused on their own stay so.
+    pub fn resume(&self) {
+        self.inner.resume();
+    }
+
+    /// Pauses one partition.
+    ///
+    /// # Errors
+    ///
+    /// No such partition.
+    pub fn pause_partition(&self, partition: u32) -> Result<(), ControlError> {
+        self.inner.pause_partition(partition)
+    }
+
+    /// Takes [`Group::pause_partition`] back.
+    ///
+    /// # Errors
+    ///
+    /// No such partition.
+    pub fn resume_partition(&self, partition: u32) -> Result<(), ControlError> {
+        self.inner.resume_partition(partition)
+    }
+
+    /// The records that are not done, over all partitions: end minus cursor. A hint while anybody is at work.
+    pub fn lag(&self) -> u64 {
+        self.inner.lag()
+    }
+
+    /// The records of one partition that are not done.
+    ///
+    /// # Errors
+    ///
+    /// No such partition.
+    pub fn lag_of(&self, partition: u32) -> Result<u64, ControlError> {
+        self.inner.lag_of(partition)
+    }
+
+    /// The group in figures; exact while nobody is at work.
+    pub fn stats(&self) -> GroupStats {
+        self.inner.stats()
+    }
+
+    /// One partition of the group in figures.
+    ///
+    /// # Errors
+    ///
+    /// No such partition.
+    pub fn stats_of(&self, partition: u32) -> Result<LaneStats, ControlError> {
+        self.inner.stats_of(partition)
+    }
+
+    /// The dead letters kept, the oldest first.
+    pub fn letters(&self) -> Vec<Letter> {
+        self.inner.letters()
+    }
+
+    /// Which member has which partitions: in the order they joined, those with none included.
+    pub fn assignment(&self) -> Vec<(Arc<str>, Vec<u32>)> {
+        self.inner.assignment()
+    }
+
+    /// Deletes the group: its members leave without being waited for, its cursors hold nobody back any more, what its
+    /// handlers still have in hand is not acknowledged, and its name is free. Whether this call did it.
+    pub fn delete(&self) -> bool {
+        let removed = self.siblings.remove(&self.inner);
+        self.inner.delete();
+        removed
+    }
+}
+
+impl<T> Clone for Group<T> {
+    fn clone(&self) -> Self {
+        Self { inner: self.inner.clone(), siblings: self.siblings.clone(), life: self.life.clone() }
+    }
+}
+
+impl<T> fmt::Debug for Group<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.inner.fmt(f)
+    }
+}

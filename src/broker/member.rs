@@ -1,0 +1,139 @@
+//! Joining a group.
+#![forbid(unsafe_code)]
+
+use super::group::Group;
+use super::life::BrokerState;
+use crate::group::{Batch, Group as Inner, IntoBatchOutcome, IntoOutcome, Join, MemberId, Record, Run, SubscribeError};
+use crate::sync::Arc;
+use crate::wait::WaitPolicy;
+use std::fmt;
+
+/// A member about to join: who runs it, how it waits, and finally its handler. Made by [`Group::member`].
+///
+/// A handler returns `()`, a `Result` or an [`Outcome`](crate::Outcome). An error, and a panic, is a failure: the record
+/// is handed over again as the group's retry allows, then becomes a dead letter. Meanwhile later records of the same
+/// partition wait.
+#[must_use = "a member joins when it is given a handler"]
+pub struct NewMember<'a, T> {
+    group: &'a Group<T>,
+    name: &'a str,
+    run: Run,
+    wait: WaitPolicy,
+}
+
+impl<'a, T: Send + Sync + 'static> NewMember<'a, T> {
+    pub(super) fn new(group: &'a Group<T>, name: &'a str) -> Self {
+        Self { group, name, run: Run::default(), wait: WaitPolicy::default() }
+    }
+
+    /// Who runs the handler (default [`Run::OwnThread`]).
+    pub fn run(mut self, run: impl Into<Run>) -> Self {
+        self.run = run.into();
+        self
+    }
+
+    /// How eagerly it looks for records before it sleeps (default [`WaitPolicy::Balanced`]).
+    pub fn wait(mut self, policy: WaitPolicy) -> Self {
+        self.wait = policy;
+        self
+    }
+
+    /// Joins with one handler for all its partitions, called for one record at a time.
+    ///
+    /// # Errors
+    ///
+    /// Name empty or taken, group or broker closed, no thread for it; see [`SubscribeError`].
+    pub fn subscribe<F, O>(self, handler: F) -> Result<Member<T>, SubscribeError>
+    where
+        F: FnMut(&Record<'_, T>) -> O + Send + 'static,
+        O: IntoOutcome + 'static,
+    {
+        self.enter(|group, join| group.subscribe(join, handler))
+    }
+
+    /// Joins with a handler for each partition, so that several may run side by side. `make` is called at once for each
+    /// partition of the topic, since each could become this member's.
+    ///
+    /// # Errors
+    ///
+    /// As [`NewMember::subscribe`].
+    pub fn subscribe_with<F, O>(self, make: impl FnMut(u32) -> F) -> Result<Member<T>, SubscribeError>
+    where
+        F: FnMut(&Record<'_, T>) -> O + Send + 'static,
+        O: IntoOutcome + 'static,
+    {
+        self.enter(|group, join| group.subscribe_with(join, make))
+    }
+
+    /// Joins with one handler that takes whole batches: consecutive records of one partition.
+    ///
+    /// # Errors
+    ///
+    /// As [`NewMember::subscribe`].
+    pub fn subscribe_batch<F, O>(self, handler: F) -> Result<Member<T>, SubscribeError>
+    where
+        F: FnMut(&Batch<'_, T>) -> O + Send + 'static,
+        O: IntoBatchOutcome + 'static,
+    {
+        self.enter(|group, join| group.subscribe_batch(join, handler))
+    }
+
+    /// Joins with a batch handler for each partition; see [`NewMember::subscribe_with`].
+    ///
+    /// # Errors
+    ///
+    /// As [`NewMember::subscribe`].
+    pub fn subscribe_batch_with<F, O>(self, make: impl FnMut(u32) -> F) -> Result<Member<T>, SubscribeError>
+    where
+        F: FnMut(&Batch<'_, T>) -> O + Send + 'static,
+        O: IntoBatchOutcome + 'static,
+    {
+        self.enter(|group, join| group.subscribe_batch_with(join, make))
+    }
+
+    fn enter(
+        self,
+        join: impl FnOnce(&Arc<Inner<T>>, Join) -> Result<MemberId, SubscribeError>,
+    ) -> Result<Member<T>, SubscribeError> {
+        let Self { group, name, run, wait } = self;
+        let inner = group.inner();
+        if group.life().state() != BrokerState::Open {
+            return Err(SubscribeError::Closed { group: inner.name().clone() });
+        }
+        let name: Arc<str> = name.into();
+        let id = join(inner, Join { name: name.clone(), run, wait })?;
+        Ok(Member { group: inner.clone(), name, id })
+    }
+}
+
+impl<T> fmt::Debug for NewMember<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NewMember").field("name", &self.name).field("run", &self.run).finish_non_exhaustive()
+    }
+}
+
+/// A member of a group. It belongs to the broker: dropping this handle changes nothing, [`Member::leave`] ends it.
+pub struct Member<T> {
+    group: Arc<Inner<T>>,
+    name: Arc<str>,
+    id: MemberId,
+}
+
+impl<T: Send + Sync + 'static> Member<T> {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Leaves the group: its partitions go to the other members, from where it committed. A handler that is at work
+    /// finishes its record, which counts; this call does not wait for it. False if it was out already.
+    pub fn leave(&self) -> bool {
+        self.group.leave(self.id)
+    }
+}
+
+impl<T> fmt::Debug for Member<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Member").field("name", &self.name).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,197 @@
+//! The one producer of an exclusive topic.
+#![forbid(unsafe_code)]
+
+use super::batch::{self, Stored};
+use super::core::{self, Core, Published, ctl, published};
+use super::error::{BatchError, PublishError, Share};
+use crate::log::{AppendError, LogProducer};
+use crate::sync::Arc;
+use crate::time::Deadline;
+use std::fmt;
+use std::time::Duration;
+
+/// The one producer over all partitions of a topic made by
+/// [`Broker::create_exclusive`](crate::Broker::create_exclusive).
+///
+/// It takes `&mut self` and can be sent to another thread, so there is never a second one at work; that makes a publish
+/// wait-free while there is room, without any atomic read-modify-write, and allows publishing in place. Dropping it
+/// closes nothing: the topic stays, and takes no more records.
+pub struct Producer<T> {
+    core: Arc<Core<T>>,
+    logs: Box<[LogProducer<T>]>,
+    /// Of keyless records.
+    turn: u64,
+}
+
+impl<T: Send + Sync + 'static> Producer<T> {
+    pub(crate) fn new(core: Arc<Core<T>>, logs: Box<[LogProducer<T>]>) -> Self {
+        Self { core, logs, turn: 0 }
+    }
+
+    /// Stores `value` in the partition of its key (or of the next turn), waiting for room as long as the topic allows.
+    ///
+    /// Wait-free while there is room. Errors and panics as [`Topic::publish`](crate::Topic::publish).
+    ///
+    /// ```
+    /// use ringlog::{Broker, TopicConfig};
+    ///
+    /// let broker = Broker::new();
+    /// let (ticks, mut producer) = broker.create_exclusive("ticks", TopicConfig::<u64>::new())?;
+    /// assert_eq!(producer.publish(7)?.offset(), 0);
+    /// assert!(ticks.publish(8).is_err(), "there is one producer, and the topic is not it");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[inline]
+    pub fn publish(&mut self, value: T) -> Result<Published, PublishError<T>> {
+        let at = self.route(&value);
+        self.append(at, value, self.core.block)
+    }
+
+    /// Like [`Producer::publish`], but never waits.
+    #[inline]
+    pub fn try_publish(&mut self, value: T) -> Result<Published, PublishError<T>> {
+        let at = self.route(&value);
+        self.append(at, value, Some(Duration::ZERO))
+    }
+
+    /// Like [`Producer::publish`], but waits for room no longer than `limit` by the broker's clock, nor than the topic
+    /// allows.
+    #[inline]
+    pub fn publish_within(&mut self, value: T, limit: Duration) -> Result<Published, PublishError<T>> {
+        let at = self.route(&value);
+        let block = self.core.block.map_or(limit, |block| block.min(limit));
+        self.append(at, value, Some(block))
+    }
+
+    /// Like [`Producer::publish`], to a partition of the caller's choice; nothing is routed.
+    #[inline]
+    pub fn publish_to(&mut self, partition: u32, value: T) -> Result<Published, PublishError<T>> {
+        self.append(partition, value, self.core.block)
+    }
+
+    /// Stores many values, as [`Topic::publish_batch`](crate::Topic::publish_batch) does.
+    pub fn publish_batch(&mut self, values: impl IntoIterator<Item = T>) -> Result<Vec<Share>, BatchError<T>> {
+        let core = self.core.clone();
+        let shares = batch::gather(values, core.partitions.get(), core.capacity(), |value| self.route(value))
+            .map_err(|spoilt| core.spoilt(spoilt))?;
+        let mut deadline = None;
+        batch::store(shares, |partition, share| {
+            if !core.life.admits() {
+                return Err((share, core.refuse(())));
+            }
+            let deadline = *deadline.get_or_insert_with(|| core.life.within(core.block));
+            self.append_share(partition, share, deadline)
+        })
+    }
+
+    /// Publishes in place, without moving a record: `fill` gets the record that lies in the slot since it was last
+    /// used, or what `fresh` makes for a slot that was never used, and writes the new one over it. So buffers inside the
+    /// record are used again. Never waits.
+    ///
+    /// `fresh` and `fill` run before anything is claimed. Wait-free apart from them.
+    ///
+    /// # Errors
+    ///
+    /// As [`Producer::try_publish`], with no value to give back; `fill` may have run or not.
+    ///
+    /// # Panics
+    ///
+    /// Where `fresh` or `fill` does; nothing is published then, and the producer stays usable.
+    ///
+    /// ```
+    /// use ringlog::{Broker, TopicConfig};
+    ///
+    /// let broker = Broker::new();
+    /// let (lines, mut producer) = broker.create_exclusive("lines", TopicConfig::<String>::new())?;
+    /// let at = producer.publish_in_place(0, String::new, |line| {
+    ///     line.clear();
+    ///     line.push_str("departure");
+    /// })?;
+    /// assert_eq!((at.offset(), lines.end(0)), (0, Some(1)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[inline]
+    pub fn publish_in_place(
+        &mut self,
+        partition: u32,
+        fresh: impl FnOnce() -> T,
+        fill: impl FnOnce(&mut T),
+    ) -> Result<Published, PublishError<()>> {
+        if !self.core.life.admits() {
+            return Err(self.core.refuse(()));
+        }
+        let Some(log) = self.logs.get_mut(partition as usize) else {
+            return Err(self.core.no_such(partition, ()));
+        };
+        match log.try_append_in_place(fresh, fill) {
+            Ok(appended) => Ok(published(partition, appended)),
+            Err(error) => Err(self.core.explain(partition, error)),
+        }
+    }
+
+    /// The partition that [`Producer::publish`] would choose, without publishing.
+    pub fn partition_for(&self, value: &T) -> u32 {
+        self.core.rule.route(value, self.core.partitions, || self.turn)
+    }
+
+    #[inline]
+    fn route(&mut self, value: &T) -> u32 {
+        let turn = &mut self.turn;
+        self.core.rule.route(value, self.core.partitions, || {
+            let now = *turn;
+            *turn = turn.wrapping_add(1);
+            now
+        })
+    }
+
+    #[inline]
+    fn append(&mut self, at: u32, value: T, block: Option<Duration>) -> Result<Published, PublishError<T>> {
+        if !self.core.life.admits() {
+            return Err(self.core.refuse(value));
+        }
+        let Some(log) = self.logs.get_mut(at as usize) else {
+            return Err(self.core.no_such(at, value));
+        };
+        match log.try_append(value) {
+            Ok(appended) => Ok(published(at, appended)),
+            Err(error) => self.append_slow(at, error, block),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn append_slow(
+        &mut self,
+        at: u32,
+        error: AppendError<T>,
+        block: Option<Duration>,
+    ) -> Result<Published, PublishError<T>> {
+        let core = &self.core;
+        let error = match error {
+            AppendError::Full { value, .. } if block != Some(Duration::ZERO) => {
+                let refuse = |tag| core.groups.stepped_here(tag);
+                match self.logs[at as usize].append(value, core.life.within(block), &ctl(&refuse)) {
+                    Ok(appended) => return Ok(published(at, appended)),
+                    Err(error) => error,
+                }
+            }
+            error => error,
+        };
+        Err(core.explain(at, error))
+    }
+
+    fn append_share(&mut self, partition: u32, mut share: Vec<T>, deadline: Deadline) -> Stored<T> {
+        let core = &self.core;
+        let refuse = |tag| core.groups.stepped_here(tag);
+        match self.logs[partition as usize].append_all(&mut share, deadline, &ctl(&refuse)) {
+            Ok(appended) => Ok(core::share(partition, appended)),
+            Err(error) => Err((share, core.explain(partition, error))),
+        }
+    }
+}
+
+impl<T> fmt::Debug for Producer<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Producer").field("topic", &self.core.name).finish_non_exhaustive()
+    }
+}
