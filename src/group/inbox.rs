@@ -131,7 +131,7 @@ impl Inbox {
     }
 
     /// No driver reads this any more: refuses from now on, and drops what still lies here.
-    pub(super) fn close(&self) {
+    pub fn close(&self) {
         let rest = {
             let mut state = lock(&self.state);
             state.stopping = true;

@@ -4,6 +4,7 @@
 //! targets without them work) and the rest is std's. The facade never changes what an operation means.
 
 pub mod barrier;
+pub mod affinity;
 pub mod cell;
 pub mod cow;
 pub mod epoch;
