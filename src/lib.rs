@@ -23,13 +23,17 @@ mod broker;
 #[cfg(not(ringlog_loom))]
 mod adapter;
 
+#[cfg(not(ringlog_loom))]
+pub use adapter::{Manual, Stepped, Stranded, Worker, WorkerConfig, WorkerError};
+#[cfg(not(ringlog_loom))]
 pub use broker::{
     Account, BatchError, Behind, Broker, BrokerConfig, BrokerState, CAPACITY_MAX, Crc32, CreateError, DrainError, Full,
     Group, JavaString, Key, Limiting, LookupError, Member, NAME_BYTES_MAX, NameError, NewMember, PARTITIONS_MAX,
     Partitioner, Position, Producer, PublishCounts, PublishError, Published, Share, Sticky, Topic, TopicConfig,
 };
+#[cfg(not(ringlog_loom))]
 pub use group::{
-    Backoff, Batch, BatchOutcome, ConfigError, ControlError, Failure, GroupConfig, GroupError, GroupStats,
+    Backoff, Batch, BatchOutcome, ConfigError, ControlError, Executor, Failure, GroupConfig, GroupError, GroupStats,
     IntoBatchOutcome, IntoOutcome, LaneStats, Letter, Outcome, PlaceError, Record, Retry, Run, SeekTo, StartAt,
     SubscribeError,
 };

@@ -219,7 +219,8 @@ impl State {
     /// Whether a fault is planned for the very next record. For a later one, the budget ends before it; while it is not
     /// known what is next, there is none.
     fn fault(&mut self, place: &Place, next: Option<u64>, budget: &mut usize) -> ControlFlow<bool> {
-        let here = |(group, partition, _): &&(Arc<str>, u32, u64)| *group == place.group && *partition == place.partition;
+        let here =
+            |(group, partition, _): &&(Arc<str>, u32, u64)| *group == place.group && *partition == place.partition;
         let planned: Vec<u64> = self.panics.iter().filter(here).map(|(_, _, offset)| *offset).collect();
         let Some(next) = next else {
             if !planned.is_empty() {

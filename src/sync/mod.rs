@@ -3,8 +3,8 @@
 //! Under `--cfg ringlog_loom` every name below is loom's; otherwise atomics of 64 bits are portable-atomic's (so that
 //! targets without them work) and the rest is std's. The facade never changes what an operation means.
 
-pub mod barrier;
 pub mod affinity;
+pub mod barrier;
 pub mod cell;
 pub mod cow;
 pub mod epoch;
