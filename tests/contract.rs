@@ -70,7 +70,7 @@ fn carries(text: &str, number: &str) -> bool {
 fn comments_of(text: &str, name: &str) -> Option<String> {
     let lines: Vec<&str> = text.lines().collect();
     let says = |line: &&str| line.contains(&format!("fn {name}(")) || line.contains(&format!("fn {name}<"));
-    let at = lines.iter().position(|line| says(line))?;
+    let at = lines.iter().position(says)?;
     let above = lines[..at].iter().rev().take_while(|line| {
         let line = line.trim_start();
         line.starts_with("//") || line.starts_with("#[")

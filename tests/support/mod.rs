@@ -1,5 +1,7 @@
 //! Reading the project's own sources, for the tests that hold its rules.
 #![allow(dead_code, reason = "each test that includes this uses a part of it")]
+pub(crate) mod history;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 

@@ -1,0 +1,81 @@
+//! The ring under threads: every scenario writes a history and checks it. Built for ThreadSanitizer and
+//! AddressSanitizer, so it is a plain `main` (libtest's own threads would need suppressions) and takes the payload
+//! through the heap.
+//!
+//! `RINGLOG_STRESS=n` records per producer (1,000 unless said), `RINGLOG_STRESS_TWIN=1` runs a broken hand-over
+//! instead, which ThreadSanitizer must report.
+mod stress;
+mod support;
+
+use stress::{Scenario, Shape, Starts};
+
+fn main() {
+    if std::env::var_os("RINGLOG_STRESS_TWIN").is_some() {
+        return stress::twin::relaxed_publish();
+    }
+    let records = std::env::var("RINGLOG_STRESS").ok().and_then(|text| text.parse().ok()).unwrap_or(1_000);
+    let _watch = stress::watchdog(600);
+    for (name, scenario) in scenarios(records) {
+        let (started, name) = (std::time::Instant::now(), format!("{name}, capacity {}", scenario.capacity));
+        let (published, delivered, missed) = stress::run(&scenario);
+        println!(
+            "stress {name}: {published} published, {delivered} delivered, {missed} missed, {:.1?}",
+            started.elapsed()
+        );
+    }
+    histories_that_are_no_logs_are_refused();
+    println!("test result: ok. every history was a log");
+}
+
+/// B-18, C-2: dense offsets, order per producer, joining while others publish, one order for all.
+fn scenarios(records: u64) -> Vec<(&'static str, Scenario)> {
+    let base = Scenario { records, ..Scenario::default() };
+    let mut all = Vec::new();
+    for capacity in [1, 2, 3, 4, 7, 64, 1_000] {
+        let base = Scenario { capacity, ..base };
+        all.extend([
+            ("exclusive, one group", Scenario { shape: Shape::Exclusive, groups: 1, ..base }),
+            ("exclusive, batches, two groups", Scenario { shape: Shape::Exclusive, batch: 3, groups: 2, ..base }),
+            ("exclusive in place, one group", Scenario { shape: Shape::InPlace, groups: 1, ..base }),
+            ("three producers, two groups", Scenario { producers: 3, groups: 2, ..base }),
+            ("two producers in batches, one group", Scenario { producers: 2, batch: 2, groups: 1, ..base }),
+            ("joiners and leavers", Scenario { producers: 2, groups: 1, churn: 1, ..base }),
+            ("a reader that is lapped", Scenario { producers: 2, groups: 0, lapped: 2, ..base }),
+            ("lapped by an exclusive producer", Scenario { shape: Shape::Exclusive, groups: 0, lapped: 1, ..base }),
+            ("moved by another thread", Scenario { producers: 1, groups: 1, movers: 1, ..base }),
+        ]);
+    }
+    let wrap = Scenario { first: u64::MAX - 100, capacity: 8, producers: 2, groups: 2, ..base };
+    all.push(("across the end of u64", wrap));
+    all.push(("across the 40th bit", Scenario { first: (1 << 40) - 100, ..wrap }));
+    let sealed = Scenario { producers: 3, groups: 2, capacity: 5, seal_early: true, starts: Starts::Earliest, ..base };
+    all.push(("sealed while producers run", sealed));
+    all.push(("exclusive, sealed while it runs", Scenario { shape: Shape::Exclusive, producers: 1, ..sealed }));
+    all
+}
+
+/// The checker itself has to refuse what is no log.
+fn histories_that_are_no_logs_are_refused() {
+    use support::history::{Delivered, Published, Reading, check_log, check_reading, refuses};
+    std::panic::set_hook(Box::new(|_| {}));
+    let record = |producer, number, offset, called, returned| Published { producer, number, offset, called, returned };
+    let good = vec![record(1, 0, 0, 0, 3), record(2, 0, 1, 1, 2), record(1, 1, 2, 4, 5)];
+    let log = check_log(0, good.clone());
+    refuses(|| check_log(0, vec![record(1, 0, 0, 0, 1), record(1, 1, 2, 2, 3)]));
+    refuses(|| check_log(0, vec![record(1, 0, 0, 0, 1), record(2, 0, 0, 2, 3)]));
+    refuses(|| check_log(0, vec![record(1, 1, 0, 0, 1), record(1, 0, 1, 2, 3)]));
+    refuses(|| check_log(0, vec![record(1, 0, 0, 4, 5), record(2, 0, 1, 0, 1)]));
+    let delivered = |offset, producer, number| Delivered { offset, producer, number };
+    let all = vec![delivered(0, 1, 0), delivered(1, 2, 0), delivered(2, 1, 1)];
+    let reading = |records: &[Delivered], gaps: &[(u64, u64)]| {
+        let (records, gaps) = (records.to_vec(), gaps.to_vec());
+        Reading { name: "test".into(), start: 0, end: 3, records, gaps }
+    };
+    check_reading(0, &log, &reading(&all, &[]));
+    check_reading(0, &log, &reading(&all[2..], &[(0, 2)]));
+    refuses(|| check_reading(0, &log, &reading(&all[1..], &[])));
+    refuses(|| check_reading(0, &log, &reading(&all[..2], &[])));
+    refuses(|| check_reading(0, &log, &reading(&[all[0], all[0], all[1], all[2]], &[])));
+    refuses(|| check_reading(0, &log, &reading(&[all[0], delivered(1, 2, 7), all[2]], &[])));
+    drop(std::panic::take_hook());
+}
