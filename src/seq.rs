@@ -160,10 +160,15 @@ impl Geometry {
         (nth & ((1 << self.shift) - 1)) as usize
     }
 
-    /// The place of page `page` in the table.
-    #[inline(always)]
-    pub const fn entry(self, page: u64) -> usize {
-        (page % self.pages as u64) as usize
+    /// The pieces of `count` records from the `nth` on, cut at page borders: page number, first slot, length.
+    pub fn parts(self, nth: u64, count: u64) -> impl Iterator<Item = (u64, usize, usize)> {
+        let (mut at, mut left) = (nth, count);
+        std::iter::from_fn(move || {
+            let (page, slot) = (self.page(at), self.slot(at));
+            let len = left.min((self.slots() - slot) as u64);
+            (at, left) = (at.wrapping_add(len), left - len);
+            (len > 0).then_some((page, slot, len as usize))
+        })
     }
 }
 
@@ -280,14 +285,30 @@ mod tests {
     }
 
     #[test]
-    fn page_slot_and_entry_name_every_record_once() {
+    fn page_and_slot_name_every_record_once() {
         let geometry = Geometry::new(Capacity::new(300).unwrap());
         for nth in 0..5_000 {
             let back = geometry.page(nth) * geometry.slots() as u64 + geometry.slot(nth) as u64;
             assert_eq!(back, nth);
-            assert!(geometry.entry(geometry.page(nth)) < geometry.pages());
         }
         assert_eq!(geometry.slot(u64::MAX), geometry.slots() - 1);
+    }
+
+    #[test]
+    fn a_range_is_cut_at_page_borders_and_nowhere_else() {
+        for records in 1..40 {
+            let geometry = Geometry::new(Capacity::new(records).unwrap());
+            for (nth, count) in (0..50).flat_map(|nth| (0..=records as u64).map(move |count| (nth, count))) {
+                let mut at = nth;
+                for (page, slot, len) in geometry.parts(nth, count) {
+                    assert_eq!((page, slot), (geometry.page(at), geometry.slot(at)));
+                    assert!(slot + len <= geometry.slots() && len > 0);
+                    at += len as u64;
+                }
+                assert_eq!(at, nth + count);
+                assert!(geometry.parts(nth, count).count() <= geometry.pages());
+            }
+        }
     }
 
     #[test]

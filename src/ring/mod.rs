@@ -1,289 +1,207 @@
-//! One partition: a ring of pages that producers fill and readers chase (signatures; the bodies follow).
+//! HEADER
 
-use std::{fmt, marker::PhantomData, ops::Range};
+mod chunks;
+mod exclusive;
+mod gate;
+mod grant;
+mod hold;
+mod pages;
+mod reader;
+mod run;
+mod shared;
+mod slot;
+mod storage;
+mod table;
+mod tail;
+mod types;
 
-use crate::{
-    seq::{Capacity, Seq},
-    sync::Arc,
-};
+pub use exclusive::Exclusive;
+pub use gate::Gate;
+pub use reader::{Peek, Reader};
+pub use run::{Records, Run};
+pub use types::{Fenced, Moved, Options, OutOfMemory, Producers, Refused, Start, Why};
 
-/// Who may publish.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Producers {
-    /// One handle, by exclusive reference.
-    Exclusive,
-    /// Any number, by shared reference.
-    Shared,
+use std::fmt;
+
+use crate::seq::{Capacity, Geometry, Seq, Stamped};
+use crate::sync::atomic::Ordering::Relaxed;
+use crate::sync::atomic::{AtomicBool, AtomicU64};
+use crate::sync::epoch::EpochCell;
+use crate::sync::{Arc, CachePadded, Mutex};
+
+use hold::Holds;
+use pages::Pages;
+use table::Table;
+use tail::Tail;
+
+type Shared = Arc<Gate>;
+
+/// Pages beyond those in the table that a ring has from the start.
+const SPARES: usize = 2;
+
+/// One partition's records: published once, in place, and read by any number of readers.
+pub struct Ring<T: Send + Sync + 'static> {
+    geometry: Geometry,
+    tail: Arc<Tail>,
+    granted: CachePadded<AtomicU64>,
+    table: Table,
+    pages: Pages<T>,
+    holds: Holds,
+    gates: EpochCell<Vec<Shared>>,
+    joining: Mutex<Vec<Shared>>,
+    exclusive_taken: AtomicBool,
 }
 
-/// How a ring is made.
-#[derive(Clone, Copy, Debug)]
-pub struct Options {
-    /// How many records it holds, exactly.
-    pub capacity: Capacity,
-    /// Who may publish.
-    pub producers: Producers,
-    /// Touch the memory at once.
-    pub prefault: bool,
-    /// The first offset: 0, unless the wrap is under test.
-    pub first: Seq,
-}
-
-/// The allocator refused the pages of a ring.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("could not allocate {bytes} bytes for the pages of a ring")]
-pub struct OutOfMemory {
-    /// How much was asked for.
-    pub bytes: usize,
-}
-
-/// Why nothing was published.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Why {
-    /// A gate holds producers back.
-    Full,
-    /// The ring is sealed.
-    Sealed,
-    /// The batch is larger than the capacity.
-    TooLarge,
-    /// A page was needed and the allocator refused.
-    OutOfMemory,
-}
-
-/// A value that was not published, and why.
-pub struct Refused<T> {
-    /// The value, back again.
-    pub value: T,
-    /// The reason.
-    pub why: Why,
-}
-
-impl<T> fmt::Debug for Refused<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Refused").field("why", &self.why).finish_non_exhaustive()
-    }
-}
-
-/// Where a gate starts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Start {
-    /// At an offset, moved into what is retained.
-    At(Seq),
-    /// Behind the last record.
-    End,
-    /// At the earliest record retained.
-    Earliest,
-}
-
-/// A gate was moved.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Moved {
-    /// Where it stood.
-    pub from: Seq,
-    /// Where it landed.
-    pub to: Seq,
-}
-
-/// A commit that came too late: the gate was moved or taken over in the meantime.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("commit refused: the gate has moved on to offset {position}, epoch {epoch}")]
-pub struct Fenced {
-    /// The gate's epoch now.
-    pub epoch: u32,
-    /// The gate's position now.
-    pub position: Seq,
-}
-
-/// A cursor that holds producers back.
-#[derive(Debug)]
-pub struct Gate(());
-
-#[allow(unused_variables)]
-impl Gate {
-    /// What the gate's owner called it.
-    pub fn tag(&self) -> u64 {
-        unimplemented!()
-    }
-    /// The first offset that is not committed.
-    pub fn position(&self) -> Seq {
-        unimplemented!()
-    }
-    /// The epoch that commits must name.
-    pub fn epoch(&self) -> u32 {
-        unimplemented!()
-    }
-    /// Both at one moment.
-    pub fn snapshot(&self) -> (Seq, u32) {
-        unimplemented!()
-    }
-    /// Moves the gate from `from` to `to`, if neither it nor its epoch has changed.
-    pub fn commit(&self, epoch: u32, from: Seq, to: Seq) -> Result<(), Fenced> {
-        unimplemented!()
-    }
-    /// A new epoch (takeover), and its number.
-    pub fn bump(&self) -> u32 {
-        unimplemented!()
-    }
-}
-
-/// One partition's records.
-#[derive(Debug)]
-pub struct Ring<T>(PhantomData<T>);
-
-#[allow(unused_variables)]
 impl<T: Send + Sync + 'static> Ring<T> {
-    /// A ring.
+    /// A ring. Its pages are reserved at once and touched one by one as they are needed (or now, if `prefault`).
     pub fn new(options: Options) -> Result<Arc<Self>, OutOfMemory> {
-        unimplemented!()
+        let Options { capacity, producers, prefault, first } = options;
+        let geometry = Geometry::new(capacity);
+        let shared = producers == Producers::Shared;
+        Ok(Arc::new(Self {
+            geometry,
+            tail: Arc::new(Tail::new(producers, first)),
+            granted: CachePadded::new(AtomicU64::new(Stamped::new(first, 0).word())),
+            table: Table::new(geometry.pages()),
+            pages: Pages::new(geometry.pages() + SPARES, geometry.slots(), shared, prefault)?,
+            holds: Holds::new(),
+            gates: EpochCell::new(Vec::new()),
+            joining: Mutex::new(Vec::new()),
+            exclusive_taken: AtomicBool::new(false),
+        }))
     }
-    /// How many records it holds.
+
+    /// How many records it holds, exactly.
     pub fn capacity(&self) -> Capacity {
-        unimplemented!()
+        self.geometry.capacity()
     }
-    /// One past the last offset claimed (shared) or published (exclusive).
+
+    /// Who may publish.
+    pub fn producers(&self) -> Producers {
+        self.tail.producers()
+    }
+
+    /// One past the last offset claimed (shared producers) or published (an exclusive one).
+    #[inline]
     pub fn end(&self) -> Seq {
-        unimplemented!()
+        self.tail.end_seq()
     }
-    /// The first offset a new reader may start at.
+
+    /// The first offset that a new reader may start at: everything from there on is retained at this moment. It lags the
+    /// end by the capacity less what producers have been promised, at most an eighth.
     pub fn earliest(&self) -> Seq {
-        unimplemented!()
+        let granted = self.granted();
+        self.tail.seq(self.retained(self.tail.nth(granted.widen(self.tail.end_seq()))))
     }
-    /// No claim succeeds afterwards; returns the final end.
+
+    /// The first position retained when everything below `granted` is promised.
+    fn retained(&self, granted: u64) -> u64 {
+        granted.saturating_sub(self.geometry.capacity().get())
+    }
+
+    /// No claim succeeds afterwards. Returns the final end: an exclusive producer has published all below it, shared ones
+    /// have claimed it and are about to. Waits for a publish of an exclusive producer that is under way, in which no user
+    /// code runs.
     pub fn seal(&self) -> Seq {
-        unimplemented!()
+        self.tail.seq(self.tail.seal())
     }
+
     /// True once sealed.
     pub fn is_sealed(&self) -> bool {
-        unimplemented!()
+        self.tail.is_sealed()
     }
-    /// Adds a gate.
+
+    /// Adds a gate, as near to where it is wanted as what is retained allows; `position()` says where. From there on its
+    /// group misses nothing.
     pub fn join(&self, want: Start, tag: u64) -> Arc<Gate> {
-        unimplemented!()
+        let at = match want {
+            Start::At(seq) => self.within(seq),
+            Start::End => self.end(),
+            Start::Earliest => self.earliest(),
+        };
+        let gate = Arc::new(Gate::new(at, tag, self.tail.clone()));
+        self.change_gates(|gates| gates.push(gate.clone()));
+        self.settle(&gate, Stamped::new(at, 0), at);
+        gate
     }
-    /// Removes a gate; its commits fail from now on.
+
+    /// Removes a gate: it holds nobody back any more, and commits in its epoch fail.
     pub fn leave(&self, gate: &Gate) {
-        unimplemented!()
+        gate.bump();
+        self.change_gates(|gates| gates.retain(|other| !std::ptr::eq(&**other, gate)));
     }
-    /// Moves a gate, from any thread.
+
+    /// Moves a gate, from any thread, in a new epoch; as near to where it is wanted as what is retained allows.
     pub fn seek(&self, gate: &Gate, want: Seq) -> Moved {
-        unimplemented!()
+        let to = self.within(want);
+        let before = gate.force(to);
+        let to = self.settle(gate, before.at(to).bumped(), to);
+        Moved { from: gate.widen(before), to }
     }
+
     /// The slowest gate: where it stands, and its tag.
     pub fn limiting(&self) -> Option<(Seq, u64)> {
-        unimplemented!()
+        let end = self.end();
+        let place = |gate: &Shared| (gate.read().widen(end), gate.tag());
+        self.gates.read(|gates| gates.iter().map(place).max_by_key(|(at, _)| end.lag_behind(*at)))
     }
-    /// Publishes one value.
-    pub fn try_push(&self, value: T) -> Result<Seq, Refused<T>> {
-        unimplemented!()
-    }
-    /// Publishes all of `values` (then empty) or none of them.
-    pub fn try_push_all(&self, values: &mut Vec<T>) -> Result<Range<Seq>, Why> {
-        unimplemented!()
-    }
-    /// The one producer of an exclusive ring; `None` for a shared ring and the second time.
+
+    /// The one producer of an exclusive ring; `None` for a shared one, and the second time.
     pub fn exclusive(self: &Arc<Self>) -> Option<Exclusive<T>> {
-        unimplemented!()
+        // ORD(exclusive:A) Relaxed: it only says who was first.
+        let mine = self.producers() == Producers::Exclusive && !self.exclusive_taken.swap(true, Relaxed);
+        mine.then(|| Exclusive::new(self.clone()))
     }
-    /// A reader that starts at `at`.
+
+    /// A reader that starts at `at`. It holds nobody back; give its group a gate for that.
     pub fn reader(self: &Arc<Self>, at: Seq) -> Reader<T> {
-        unimplemented!()
+        Reader::new(self.clone(), at)
     }
-    /// Pages that left the table and are still needed by somebody (or were not looked at since).
+
+    /// Pages that have left the table and wait until nobody needs them, or until somebody looks whether they do.
     pub fn pages_aside(&self) -> usize {
-        unimplemented!()
+        self.pages.aside()
+    }
+
+    /// Pages in memory: the N in the table, two spares, and what readers and stalled claims once made necessary beyond
+    /// that: at most one for each reader, unfinished claim and producer at work.
+    pub fn pages_made(&self) -> usize {
+        self.pages.made()
+    }
+
+    /// `want`, or the nearest offset retained.
+    fn within(&self, want: Seq) -> Seq {
+        let end = self.end();
+        want.later(self.earliest()).earlier(end)
+    }
+
+    /// Makes the position `at` of a gate that anybody can see hold against grants, or the first one that still can be.
+    fn settle(&self, gate: &Gate, placed: Stamped, at: Seq) -> Seq {
+        let kept = self.tail.seq(self.retained(self.stamp()));
+        if at.precedes(kept) {
+            gate.lift(placed, kept);
+        }
+        at.later(kept)
+    }
+
+    fn change_gates(&self, change: impl FnOnce(&mut Vec<Shared>)) {
+        let mut gates = self.joining.lock().unwrap_or_else(|e| e.into_inner());
+        change(&mut gates);
+        self.gates.replace(gates.clone());
     }
 }
 
-/// The one producer of an exclusive ring.
-#[derive(Debug)]
-pub struct Exclusive<T>(PhantomData<T>);
-
-#[allow(unused_variables)]
-impl<T: Send + Sync + 'static> Exclusive<T> {
-    /// The ring.
-    pub fn ring(&self) -> &Arc<Ring<T>> {
-        unimplemented!()
-    }
-    /// Publishes one value.
-    pub fn try_push(&mut self, value: T) -> Result<Seq, Refused<T>> {
-        unimplemented!()
-    }
-    /// Publishes all of `values` (then empty) or none of them.
-    pub fn try_push_all(&mut self, values: &mut Vec<T>) -> Result<Range<Seq>, Why> {
-        unimplemented!()
-    }
-    /// Publishes in place: `fill` gets the value that lies in the slot, made by `fresh` if there is none.
-    pub fn try_push_with(&mut self, fresh: impl FnOnce() -> T, fill: impl FnOnce(&mut T)) -> Result<Seq, Why> {
-        unimplemented!()
+impl<T: Send + Sync + 'static> fmt::Debug for Ring<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ring")
+            .field("capacity", &self.capacity().get())
+            .field("producers", &self.producers())
+            .field("earliest", &self.earliest())
+            .field("end", &self.end())
+            .field("sealed", &self.is_sealed())
+            .finish_non_exhaustive()
     }
 }
 
-/// A reader with its own hold.
-#[derive(Debug)]
-pub struct Reader<T>(PhantomData<T>);
-
-#[allow(unused_variables)]
-impl<T: Send + Sync + 'static> Reader<T> {
-    /// The offset it reads next.
-    pub fn position(&self) -> Seq {
-        unimplemented!()
-    }
-    /// Reads on at `to`.
-    pub fn jump(&mut self, to: Seq) {
-        unimplemented!()
-    }
-    /// What is there to read, at most `max` records, never beyond the page.
-    pub fn peek(&mut self, max: usize) -> Peek<'_, T> {
-        unimplemented!()
-    }
-    /// After the records below `to` were handled, before they are committed.
-    pub fn advance(&mut self, to: Seq) {
-        unimplemented!()
-    }
-    /// Lets go of the page while idle.
-    pub fn release(&mut self) {
-        unimplemented!()
-    }
-}
-
-/// What a reader finds.
-#[derive(Debug)]
-pub enum Peek<'a, T> {
-    /// Records.
-    Ready(Run<'a, T>),
-    /// Nothing yet.
-    Pending,
-    /// Overwritten: jump to `earliest` or later.
-    Lapped {
-        /// The earliest offset retained.
-        earliest: Seq,
-    },
-}
-
-/// Consecutive records on one page.
-#[derive(Debug)]
-pub struct Run<'a, T>(PhantomData<&'a T>);
-
-#[allow(unused_variables)]
-impl<'a, T> Run<'a, T> {
-    /// The offset of the first record.
-    pub fn first(&self) -> Seq {
-        unimplemented!()
-    }
-    /// How many records.
-    pub fn len(&self) -> usize {
-        unimplemented!()
-    }
-    /// Never true of what `peek` returns.
-    pub fn is_empty(&self) -> bool {
-        unimplemented!()
-    }
-    /// The `i`th record.
-    pub fn get(&self, i: usize) -> &'a T {
-        unimplemented!()
-    }
-    /// All of them.
-    pub fn iter(&self) -> impl Iterator<Item = &'a T> + use<'a, T> {
-        std::iter::empty()
-    }
-}
+#[cfg(all(test, not(ringlog_loom)))]
+mod tests;

@@ -1,0 +1,68 @@
+//! A list that only grows and never moves what it holds, so that it can be read while it grows.
+#![forbid(unsafe_code)]
+
+use std::sync::OnceLock;
+
+const FIRST: usize = 8;
+const CHUNKS: usize = 24;
+
+/// Up to 2^27 values, made as they are needed, in chunks of 8, 16, 32, ..; an index never changes its meaning.
+#[derive(Debug)]
+pub(super) struct Chunks<V>([OnceLock<Box<[V]>>; CHUNKS]);
+
+impl<V: Default> Chunks<V> {
+    /// Nothing yet.
+    pub(super) fn new() -> Self {
+        Self(std::array::from_fn(|_| OnceLock::new()))
+    }
+
+    /// Which chunk holds value `index`, and where in it.
+    fn place(index: usize) -> (usize, usize) {
+        let chunk = (index / FIRST + 1).ilog2() as usize;
+        (chunk, index - FIRST * ((1 << chunk) - 1))
+    }
+
+    /// The value at `index`, if its chunk has been made.
+    pub(super) fn get(&self, index: usize) -> Option<&V> {
+        let (chunk, at) = Self::place(index);
+        self.0.get(chunk)?.get()?.get(at)
+    }
+
+    /// The value at `index`, made if need be.
+    ///
+    /// # Panics
+    /// When `index` is 2^27 or more.
+    pub(super) fn make(&self, index: usize) -> &V {
+        let (chunk, at) = Self::place(index);
+        let values = self.0[chunk].get_or_init(|| (0..FIRST << chunk).map(|_| V::default()).collect());
+        &values[at]
+    }
+}
+
+#[cfg(all(test, not(ringlog_loom)))]
+mod tests {
+    use super::Chunks;
+
+    #[test]
+    fn every_index_has_its_own_place() {
+        let mut last = (0, usize::MAX);
+        for index in 0..10_000 {
+            let (chunk, at) = Chunks::<u8>::place(index);
+            assert!(at < super::FIRST << chunk);
+            assert!(
+                (chunk, at) == (last.0, last.1.wrapping_add(1)) || (chunk, at) == (last.0 + 1, 0),
+                "{index}: {last:?} then {chunk} {at}"
+            );
+            last = (chunk, at);
+        }
+    }
+
+    #[test]
+    fn what_was_not_made_is_absent() {
+        let chunks = Chunks::<std::sync::atomic::AtomicU32>::new();
+        assert!(chunks.get(0).is_none() && chunks.get(usize::MAX / 2).is_none());
+        chunks.make(20).store(7, std::sync::atomic::Ordering::Relaxed);
+        assert_eq!(chunks.get(20).unwrap().load(std::sync::atomic::Ordering::Relaxed), 7);
+        assert!(chunks.get(0).is_none() && chunks.get(8).is_some());
+    }
+}

@@ -1,0 +1,151 @@
+//! Publishing by the one producer of an exclusive ring.
+#![forbid(unsafe_code)]
+
+use std::fmt;
+use std::ops::Range;
+
+use crate::ring::slot::{Batch, Page, contain};
+use crate::ring::{Refused, Ring, Why};
+use crate::seq::Seq;
+use crate::sync::Arc;
+
+/// The one producer of an exclusive ring.
+///
+/// Its tail is private, so that publishing is wait-free between two grants: one comparison, the record, its mark, and
+/// the tail for others to see.
+pub struct Exclusive<T: Send + Sync + 'static> {
+    /// The position to publish next.
+    next: u64,
+    /// Where the room ends that was granted on this page.
+    limit: u64,
+    slots: u64,
+    page: Page<T>,
+    ring: Arc<Ring<T>>,
+}
+
+impl<T: Send + Sync + 'static> Exclusive<T> {
+    pub(super) fn new(ring: Arc<Ring<T>>) -> Self {
+        // No room at first, so this page is never written before the first grant names one.
+        let (page, slots) = (ring.pages.page(0), ring.geometry.slots() as u64);
+        Self { next: 0, limit: 0, slots, page, ring }
+    }
+
+    /// The ring.
+    pub fn ring(&self) -> &Arc<Ring<T>> {
+        &self.ring
+    }
+
+    /// Publishes one value. What you did before is visible to whoever receives the record.
+    #[inline]
+    pub fn try_push(&mut self, value: T) -> Result<Seq, Refused<T>> {
+        if self.next == self.limit {
+            if let Err(why) = self.grant() {
+                return Err(Refused { value, why });
+            }
+        }
+        if !self.ring.tail.begin(self.next) {
+            return Err(Refused { value, why: Why::Sealed });
+        }
+        let slot = self.slot();
+        let old = self.page.put_bare(slot, value);
+        let at = self.publish(slot);
+        contain(old);
+        Ok(at)
+    }
+
+    /// Publishes in place, and uses the memory of earlier records again: `fill` gets the value that lies in the slot,
+    /// which `fresh` makes if there is none.
+    ///
+    /// A panic of either publishes nothing; what `fill` had done stays in the slot for the next one. The same when the
+    /// ring turns out to be sealed.
+    #[inline]
+    pub fn try_push_with(&mut self, fresh: impl FnOnce() -> T, fill: impl FnOnce(&mut T)) -> Result<Seq, Why> {
+        if self.next == self.limit {
+            self.grant()?;
+        }
+        let slot = self.slot();
+        fill(self.page.lend(slot, fresh));
+        if !self.ring.tail.begin(self.next) {
+            return Err(Why::Sealed);
+        }
+        Ok(self.publish(slot))
+    }
+
+    /// Publishes all of `values`, which are consecutive and then gone from the vector, or none of them.
+    pub fn try_push_all(&mut self, values: &mut Vec<T>) -> Result<Range<Seq>, Why> {
+        let (first, count) = (self.next, values.len() as u64);
+        if count > self.ring.geometry.capacity().get() {
+            return Err(Why::TooLarge);
+        }
+        self.reserve(count)?;
+        if !self.ring.tail.begin(first) {
+            return Err(Why::Sealed);
+        }
+        let mut batch = Batch::new(values);
+        for (number, slot, len) in self.ring.geometry.parts(first, count) {
+            // Found by `reserve`, and replaced by nobody but this producer.
+            if let Ok(Some(physical)) = self.ring.find(number) {
+                batch.put(self.ring.pages.page(physical), number, slot, len);
+            }
+        }
+        self.ring.tail.finish(first + count);
+        batch.finish();
+        self.go_to(first + count);
+        Ok(self.ring.tail.seq(first)..self.ring.tail.seq(first + count))
+    }
+
+    #[inline(always)]
+    fn slot(&self) -> usize {
+        (self.next & (self.slots - 1)) as usize
+    }
+
+    #[inline(always)]
+    fn publish(&mut self, slot: usize) -> Seq {
+        self.page.mark(slot);
+        let at = self.ring.tail.seq(self.next);
+        self.next += 1;
+        self.ring.tail.finish(self.next);
+        at
+    }
+
+    /// Room for one more.
+    #[cold]
+    #[inline(never)]
+    fn grant(&mut self) -> Result<(), Why> {
+        self.reserve(1)?;
+        self.go_to(self.next);
+        Ok(())
+    }
+
+    /// Room for `count` more, with the pages they need.
+    fn reserve(&mut self, count: u64) -> Result<(), Why> {
+        let ring = &self.ring;
+        while ring.room(ring.granted(), self.next) < count {
+            ring.raise(self.next, count)?;
+        }
+        for (number, _, _) in ring.geometry.parts(self.next, count) {
+            ring.find(number)?;
+        }
+        Ok(())
+    }
+
+    /// Goes on at `next`, with what room is left on its page, if that page is there.
+    fn go_to(&mut self, next: u64) {
+        self.next = next;
+        self.limit = next;
+        let room = self.ring.room(self.ring.granted(), next);
+        if room == 0 {
+            return;
+        }
+        if let Ok(Some(physical)) = self.ring.find(self.ring.geometry.page(next)) {
+            self.page = self.ring.pages.page(physical);
+            self.limit = (next + room).min((next | (self.slots - 1)) + 1);
+        }
+    }
+}
+
+impl<T: Send + Sync + 'static> fmt::Debug for Exclusive<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Exclusive").field("next", &self.ring.tail.seq(self.next)).finish_non_exhaustive()
+    }
+}

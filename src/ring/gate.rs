@@ -1,0 +1,117 @@
+//! Gates: cursors that hold producers back, and that anybody may move.
+#![forbid(unsafe_code)]
+
+use crate::ring::Fenced;
+use crate::ring::tail::Tail;
+use crate::seq::{Seq, Stamped};
+use crate::sync::atomic::AtomicU64;
+use crate::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use crate::sync::{Arc, CachePadded, explore};
+
+/// A cursor that holds producers back: none claims a position at or beyond gate + capacity.
+///
+/// It is one word, the first offset not committed and the epoch, and every change is a compare-and-swap of both:
+///
+/// | from              | by                          | to               | else                                   |
+/// |-------------------|-----------------------------|------------------|----------------------------------------|
+/// | (from, e)         | `commit(e, from, to)`       | (to, e)          | any other word: refused, unchanged     |
+/// | (x, e)            | `bump` (takeover), `leave`  | (x, e + 1)       |                                        |
+/// | (x, e)            | `seek` to y                 | (y, e + 1)       | then lifted to (y', e + 1) if y went in the meantime |
+///
+/// Epochs count modulo 2^24, offsets modulo 2^40: a commit that was delayed over exactly 2^24 takeovers, or 2^40
+/// records, would be mistaken for a fresh one.
+#[derive(Debug)]
+pub struct Gate {
+    word: CachePadded<AtomicU64>,
+    tail: Arc<Tail>,
+    tag: u64,
+}
+
+impl Gate {
+    pub(super) fn new(at: Seq, tag: u64, tail: Arc<Tail>) -> Self {
+        Self { word: CachePadded::new(AtomicU64::new(Stamped::new(at, 0).word())), tail, tag }
+    }
+
+    /// What the gate's owner called it.
+    pub fn tag(&self) -> u64 {
+        self.tag
+    }
+
+    /// The first offset that is not committed. Anything may have happened to it by the time you look, except that
+    /// nobody but you commits in your epoch.
+    pub fn position(&self) -> Seq {
+        self.snapshot().0
+    }
+
+    /// The epoch that commits must name.
+    pub fn epoch(&self) -> u32 {
+        self.read().stamp()
+    }
+
+    /// Position and epoch at one moment. What was done before the commit that is seen here is visible.
+    pub fn snapshot(&self) -> (Seq, u32) {
+        let word = self.read();
+        (self.widen(word), word.stamp())
+    }
+
+    /// Moves the gate from `from` to `to`, if neither its position nor its epoch has changed since.
+    ///
+    /// What you did before is visible to the producer that this lets in. Wakes nobody.
+    #[inline]
+    pub fn commit(&self, epoch: u32, from: Seq, to: Seq) -> Result<(), Fenced> {
+        let before = Stamped::new(from, epoch);
+        explore();
+        // ORD(commit:A) Release: what the group did with the records before its commit. Pairs with ORD(gate:A).
+        // Relaxed on failure: the word is only reported.
+        match self.word.compare_exchange(before.word(), before.at(to).word(), Release, Relaxed) {
+            Ok(_) => Ok(()),
+            Err(now) => Err(self.fenced(Stamped::from_word(now))),
+        }
+    }
+
+    /// A new epoch: commits in the old one fail from now on. Returns it.
+    pub fn bump(&self) -> u32 {
+        // ORD(bump:A) AcqRel: the new owner comes after the old one's last commit, and it before what follows. Pairs
+        // with ORD(commit:A) and ORD(gate:A).
+        let before = self.word.fetch_add(Stamped::ONE_STAMP, AcqRel);
+        Stamped::from_word(before).bumped().stamp()
+    }
+
+    /// Moves the gate to `to` in a new epoch, whatever it was. Returns the word before.
+    pub(super) fn force(&self, to: Seq) -> Stamped {
+        let mut now = self.read();
+        loop {
+            let next = now.at(to).bumped();
+            explore();
+            // ORD(force:A) AcqRel: as ORD(bump:A). Pairs with ORD(commit:A) and ORD(gate:A).
+            // ORD(force:B) Acquire: a lost race is tried again from what won. Pairs with ORD(commit:A).
+            match self.word.compare_exchange(now.word(), next.word(), AcqRel, Acquire) {
+                Ok(_) => return now,
+                Err(other) => now = Stamped::from_word(other),
+            }
+        }
+    }
+
+    /// Lifts a gate that still stands as `force` or `new` left it.
+    pub(super) fn lift(&self, from: Stamped, to: Seq) {
+        explore();
+        // ORD(lift:A) Relaxed: the position was nobody's to read, so nothing was done before it; if somebody moved the
+        // gate in the meantime, it needs no lift.
+        let _ = self.word.compare_exchange(from.word(), from.at(to).word(), Relaxed, Relaxed);
+    }
+
+    pub(super) fn read(&self) -> Stamped {
+        // ORD(gate:A) Acquire: what the group did before it committed. Pairs with ORD(commit:A), ORD(bump:A) and
+        // ORD(force:A).
+        Stamped::from_word(self.word.load(Acquire))
+    }
+
+    /// A gate keeps within the capacity of the tail, which is read after it, so that 40 bits are plenty.
+    pub(super) fn widen(&self, word: Stamped) -> Seq {
+        word.widen(self.tail.end_seq())
+    }
+
+    fn fenced(&self, now: Stamped) -> Fenced {
+        Fenced { epoch: now.stamp(), position: self.widen(now) }
+    }
+}

@@ -1,0 +1,104 @@
+//! The cold step: how far producers may go, and a page to go there. No lock; any number of producers at once.
+#![forbid(unsafe_code)]
+
+use crate::ring::table::{Found, Table};
+use crate::ring::{Ring, Why};
+use crate::seq::Stamped;
+use crate::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use crate::sync::explore;
+
+impl<T: Send + Sync + 'static> Ring<T> {
+    /// How many records from the tail `nth` on producers have been promised room for.
+    ///
+    /// More than the capacity is never promised: what looks so is a word or a tail that is out of date.
+    #[inline(always)]
+    pub(super) fn room(&self, granted: Stamped, nth: u64) -> u64 {
+        let ahead = granted.ahead_of(self.tail.seq(nth));
+        if ahead <= self.geometry.capacity().get() { ahead } else { 0 }
+    }
+
+    /// The promise, in passing.
+    #[inline(always)]
+    pub(super) fn granted(&self) -> Stamped {
+        // ORD(granted:A) Acquire: what groups did before the commits that made the room. Pairs with ORD(raise:B).
+        Stamped::from_word(self.granted.load(Acquire))
+    }
+
+    /// Promises room for `count` records from the tail `nth` on, or for more of them, as far as the gates allow.
+    ///
+    /// `Ok` means "look again": somebody may have taken what was promised.
+    #[cold]
+    pub(super) fn raise(&self, nth: u64, count: u64) -> Result<(), Why> {
+        loop {
+            // ORD(raise:A) Acquire: a join whose stamp is in the word has put its gate on the list. Pairs with
+            // ORD(stamp:A).
+            let granted = Stamped::from_word(self.granted.load(Acquire));
+            if self.tail.is_sealed() {
+                return Err(Why::Sealed);
+            }
+            if self.tail.end() != nth || self.room(granted, nth) >= count {
+                return Ok(());
+            }
+            let allowed = self.allowed(nth);
+            if allowed < count {
+                return Err(Why::Full);
+            }
+            let upto = allowed.min(count.max(self.geometry.capacity().eighth()));
+            let raised = granted.at(self.tail.seq(nth + upto));
+            explore();
+            // ORD(raise:B) AcqRel: Release: what the gates showed, for whoever claims under the promise; pairs with
+            // ORD(granted:A). Acquire: keeps the chain from ORD(stamp:A) to the next `raise`.
+            // Relaxed on failure: somebody joined, sought or raised; we look at everything again.
+            if self.granted.compare_exchange(granted.word(), raised.word(), AcqRel, Relaxed).is_ok() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// How many records from `nth` on the gates leave room for.
+    fn allowed(&self, nth: u64) -> u64 {
+        let (here, capacity) = (self.tail.seq(nth), self.geometry.capacity().get());
+        let lag =
+            |gates: &Vec<_>| gates.iter().map(|gate: &super::Shared| here.lag_behind(gate.read().widen(here))).max();
+        self.gates.read(lag).map_or(capacity, |lag| capacity.saturating_sub(lag))
+    }
+
+    /// A new stamp: every `raise` that scanned the gates before fails. Returns the first position not promised.
+    pub(super) fn stamp(&self) -> u64 {
+        explore();
+        // ORD(stamp:A) AcqRel: Release: our gate on the list, or where it was moved to, before the stamp; pairs with
+        // ORD(raise:A). Acquire: we join the chain of those before us.
+        let granted = Stamped::from_word(self.granted.fetch_add(Stamped::ONE_STAMP, AcqRel));
+        self.tail.nth(granted.widen(self.tail.end_seq()))
+    }
+
+    /// Where page `page` lies; `None` when it has been replaced, so that the tail must be past it.
+    #[inline(always)]
+    pub(super) fn find(&self, page: u64) -> Result<Option<u16>, Why> {
+        match self.table.look_newest(page) {
+            Found::Here(physical) => Ok(Some(physical)),
+            _ => self.install(page),
+        }
+    }
+
+    /// The same, once it has been seen to be missing. Only for pages that start below what is granted (inv. 2).
+    #[cold]
+    fn install(&self, page: u64) -> Result<Option<u16>, Why> {
+        loop {
+            let old = match self.table.look(page) {
+                Found::Here(physical) => return Ok(Some(physical)),
+                Found::Gone => return Ok(None),
+                Found::Missing(old) => old,
+            };
+            let spare = self.pages.spare(&self.holds).map_err(|_| Why::OutOfMemory)?;
+            if self.table.install(page, old, spare) {
+                // Retired only now: as long as its entry stands, a reader may still take hold of it.
+                if let Some(physical) = Table::physical(old) {
+                    self.pages.retire(physical);
+                }
+                return Ok(Some(spare));
+            }
+            self.pages.give_back(spare);
+        }
+    }
+}

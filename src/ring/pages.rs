@@ -1,0 +1,222 @@
+//! Physical pages: which are free, which lie in the table, which were set aside.
+#![forbid(unsafe_code)]
+
+use std::sync::OnceLock;
+
+use crate::ring::OutOfMemory;
+use crate::ring::chunks::Chunks;
+use crate::ring::hold::Holds;
+use crate::ring::slot::Page;
+use crate::ring::storage::Block;
+use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
+use crate::sync::atomic::{AtomicU8, AtomicUsize, fence};
+use crate::sync::explore;
+
+/// Ready for use: marks cleared, nobody looks at it.
+const FREE: u8 = 0;
+/// In the table, or in the hands of one thread that takes it there or judges it.
+const TAKEN: u8 = 1;
+/// Set aside: it has left the table, and somebody may still be using it.
+const RETIRED: u8 = 2;
+
+/// How many retired pages one scan judges at most.
+const SCAN: usize = 16;
+
+/// The state of a physical page:
+///
+/// | from    | to      | by                                                                                    |
+/// |---------|---------|---------------------------------------------------------------------------------------|
+/// | FREE    | TAKEN   | `spare`, by exchange                                                                  |
+/// | TAKEN   | RETIRED | `retire`, by whoever replaced its entry; or a scan that found it still needed         |
+/// | RETIRED | TAKEN   | a scan, by exchange                                                                   |
+/// | TAKEN   | FREE    | a scan that found more than it needs; `give_back`                                     |
+#[derive(Debug, Default)]
+struct State(AtomicU8);
+
+impl State {
+    /// Takes the page out of state `from`, if it is in it.
+    fn take(&self, from: u8) -> bool {
+        // ORD(take:A) Relaxed: a guess, which the exchange checks.
+        if self.0.load(Relaxed) != from {
+            return false;
+        }
+        explore();
+        // ORD(take:B) Acquire: the page is ours after all that its last owner did and saw. Pairs with ORD(put:A).
+        // Relaxed on failure: another page will do.
+        self.0.compare_exchange(from, TAKEN, Acquire, Relaxed).is_ok()
+    }
+
+    /// Hands the page on.
+    fn put(&self, to: u8) {
+        // ORD(put:A) Release: what we did to the page, and what we saw of its users. Pairs with ORD(take:B).
+        self.0.store(to, Release);
+    }
+
+    fn is(&self, state: u8) -> bool {
+        // ORD(state:A) Relaxed: for a gauge.
+        self.0.load(Relaxed) == state
+    }
+}
+
+struct Extra<T>(OnceLock<(Page<T>, Block<T>)>, State);
+
+impl<T> Default for Extra<T> {
+    fn default() -> Self {
+        Self(OnceLock::new(), State::default())
+    }
+}
+
+/// The pages of a ring. Those it always needs are reserved together; more only while readers or claims keep some aside,
+/// and are kept for use again.
+pub(super) struct Pages<T> {
+    slots: usize,
+    tagged: bool,
+    fixed: Box<[(Page<T>, State)]>,
+    _slab: Block<T>,
+    extra: Chunks<Extra<T>>,
+    extras: AtomicUsize,
+    /// Whether a page may retire with claims unfinished. Those of an exclusive producer are finished before it goes on.
+    claims_may_stall: bool,
+}
+
+impl<T> Pages<T> {
+    /// `count` pages of `slots` slots.
+    pub(super) fn new(count: usize, slots: usize, shared: bool, prefault: bool) -> Result<Self, OutOfMemory> {
+        let mut slab = Block::new(count, slots, shared)?;
+        if prefault {
+            slab.prefault();
+        }
+        let fixed = (0..count).map(|nth| (slab.page(nth), State::default())).collect();
+        let (extra, extras) = (Chunks::new(), AtomicUsize::new(0));
+        Ok(Self { slots, tagged: shared, fixed, _slab: slab, extra, extras, claims_may_stall: shared })
+    }
+
+    fn all(&self) -> usize {
+        // ORD(extras:A) Relaxed: a page is read through its own cell, which publishes it.
+        self.fixed.len() + self.extras.load(Relaxed)
+    }
+
+    fn state(&self, physical: u16) -> Option<&State> {
+        let at = usize::from(physical);
+        match self.fixed.get(at) {
+            Some((_, state)) => Some(state),
+            None => self.extra.get(at - self.fixed.len()).filter(|extra| extra.0.get().is_some()).map(|extra| &extra.1),
+        }
+    }
+
+    /// Where a physical page lies that was found in the table or made by `spare`.
+    #[inline(always)]
+    pub(super) fn page(&self, physical: u16) -> Page<T> {
+        match self.fixed.get(usize::from(physical)) {
+            Some((page, _)) => *page,
+            None => self.extra_page(physical),
+        }
+    }
+
+    #[cold]
+    fn extra_page(&self, physical: u16) -> Page<T> {
+        let extra = self.extra.make(usize::from(physical) - self.fixed.len());
+        extra.0.get().expect("pages are only named once they are made").0
+    }
+
+    /// The page of `physical` has left the table.
+    pub(super) fn retire(&self, physical: u16) {
+        if let Some(state) = self.state(physical) {
+            state.put(RETIRED);
+        }
+    }
+
+    /// A spare was not needed after all.
+    pub(super) fn give_back(&self, physical: u16) {
+        if let Some(state) = self.state(physical) {
+            state.put(FREE);
+        }
+    }
+
+    /// A page that is the caller's alone, with cleared marks: a free one, or one set aside that nobody needs any more, or
+    /// a new one.
+    pub(super) fn spare(&self, holds: &Holds) -> Result<u16, OutOfMemory> {
+        match self.free() {
+            Some(page) => Ok(page),
+            None => self.scan(holds).map_or_else(|| self.allocate(), Ok),
+        }
+    }
+
+    fn free(&self) -> Option<u16> {
+        (0..self.all()).map(|at| at as u16).find(|page| self.state(*page).is_some_and(|state| state.take(FREE)))
+    }
+
+    /// Frees the pages set aside that nobody needs, and keeps one.
+    fn scan(&self, holds: &Holds) -> Option<u16> {
+        let mut taken = [0; SCAN];
+        let mut count = 0;
+        for page in (0..self.all()).map(|at| at as u16) {
+            if count < SCAN && self.state(page).is_some_and(|state| state.take(RETIRED)) {
+                taken[count] = page;
+                count += 1;
+            }
+        }
+        if count == 0 {
+            return None;
+        }
+        // ORD(scan:A) SeqCst: the entries were replaced before; a reader that announced itself and fenced later than this
+        // looks again and finds so, one that did earlier is found below. Pairs with ORD(hold:A).
+        fence(SeqCst);
+        explore();
+        let mut kept = None;
+        for page in &taken[..count] {
+            if self.in_use(*page, holds) {
+                self.retire(*page);
+                continue;
+            }
+            // Only now: cleared while a claim is unfinished, it would look unfinished for ever.
+            self.page(*page).clear(self.slots);
+            match kept {
+                None => kept = Some(*page),
+                Some(_) => self.give_back(*page),
+            }
+        }
+        kept
+    }
+
+    fn in_use(&self, page: u16, holds: &Holds) -> bool {
+        (self.claims_may_stall && !self.page(page).all_marked(self.slots)) || holds.needed(page)
+    }
+
+    #[cold]
+    fn allocate(&self) -> Result<u16, OutOfMemory> {
+        let block = Block::new(1, self.slots, self.tagged)?;
+        // ORD(allocate:A) Relaxed: it hands out numbers.
+        let nth = self.extras.fetch_add(1, Relaxed);
+        let Some(physical) = u16::try_from(self.fixed.len() + nth).ok().filter(|physical| *physical < u16::MAX) else {
+            // ORD(allocate:B) Relaxed: and takes one back that is out of range; nobody reads beyond it.
+            self.extras.fetch_sub(1, Relaxed);
+            return Err(OutOfMemory { bytes: self.slots });
+        };
+        let extra = self.extra.make(nth);
+        extra.1.put(TAKEN);
+        let fresh = extra.0.set((block.page(0), block)).is_ok();
+        assert!(fresh, "a page's number was given out twice");
+        Ok(physical)
+    }
+
+    /// How many pages are set aside now.
+    pub(super) fn aside(&self) -> usize {
+        (0..self.all()).filter(|at| self.state(*at as u16).is_some_and(|state| state.is(RETIRED))).count()
+    }
+
+    /// How many pages there are.
+    pub(super) fn made(&self) -> usize {
+        self.all()
+    }
+}
+
+impl<T> Drop for Pages<T> {
+    fn drop(&mut self) {
+        for at in 0..self.all() {
+            if self.state(at as u16).is_some() {
+                self.page(at as u16).drop_values(self.slots);
+            }
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! Reading, under a hold.
+#![forbid(unsafe_code)]
+
+use std::fmt;
+
+use crate::ring::Ring;
+use crate::ring::hold::Hold;
+use crate::ring::run::Run;
+use crate::ring::slot::Page;
+use crate::ring::table::Found;
+use crate::seq::Seq;
+use crate::sync::atomic::Ordering::SeqCst;
+use crate::sync::atomic::fence;
+use crate::sync::{Arc, explore};
+
+/// What a reader finds at its position.
+#[derive(Debug)]
+pub enum Peek<'a, T> {
+    /// Records; never beyond the page.
+    Ready(Run<'a, T>),
+    /// Nothing yet.
+    Pending,
+    /// Overwritten: `jump` to `earliest` or later. What lies between is lost.
+    Lapped {
+        /// The earliest offset retained, later than the reader's position.
+        earliest: Seq,
+    },
+}
+
+/// A reader: a position, and a hold on the page that it is looking at.
+///
+/// The records it lends stay valid however far producers get and wherever anybody moves a gate. A reader that is idle
+/// keeps its page from being used again until it reads on, is released, or dropped: one page a reader at most.
+pub struct Reader<T: Send + Sync + 'static> {
+    /// The position to read next.
+    position: u64,
+    /// Everything below this, and not below the position, is known to be published.
+    known: u64,
+    /// The page held, if `held`.
+    page: Page<T>,
+    number: u64,
+    held: bool,
+    hold: usize,
+    ring: Arc<Ring<T>>,
+}
+
+/// What a reader gets of a page.
+#[derive(Debug, PartialEq, Eq)]
+enum Take {
+    Held,
+    Missing,
+    Gone,
+}
+
+impl<T: Send + Sync + 'static> Reader<T> {
+    pub(super) fn new(ring: Arc<Ring<T>>, at: Seq) -> Self {
+        let (position, hold, page) = (ring.tail.nth(at), ring.holds.register(), ring.pages.page(0));
+        Self { position, known: position, page, number: 0, held: false, hold, ring }
+    }
+
+    /// The offset it reads next.
+    #[inline(always)]
+    pub fn position(&self) -> Seq {
+        self.ring.tail.seq(self.position)
+    }
+
+    /// Reads on at `to`, wherever that is.
+    pub fn jump(&mut self, to: Seq) {
+        self.position = self.ring.tail.nth(to);
+        self.known = self.position;
+    }
+
+    /// What there is to read: at most `max` records (at least one), never beyond the page.
+    ///
+    /// What is known to be published is handed out before the marks are looked at again.
+    #[inline]
+    pub fn peek(&mut self, max: usize) -> Peek<'_, T> {
+        if self.position == self.known {
+            match self.look() {
+                Take::Held => {}
+                Take::Missing => return Peek::Pending,
+                Take::Gone => return Peek::Lapped { earliest: self.ring.earliest() },
+            }
+        }
+        let len = ((self.known - self.position) as usize).min(max.max(1));
+        Peek::Ready(Run::new(self.page, self.position(), self.ring.geometry.slot(self.position), len))
+    }
+
+    /// Goes on to `to`, after the records below it were handled and **before** they are committed: at the end of a page
+    /// the next one is announced here, where no store is about to miss that the fence would wait for.
+    #[inline]
+    pub fn advance(&mut self, to: Seq) {
+        let to = self.ring.tail.nth(to);
+        debug_assert!(self.position <= to && to <= self.known, "advanced beyond what was lent");
+        self.position = to;
+        self.known = self.known.max(to);
+        if self.held && self.ring.geometry.page(to) != self.number {
+            self.turn();
+        }
+    }
+
+    /// Lets go of the page, while idle.
+    pub fn release(&mut self) {
+        self.known = self.position;
+        self.held = false;
+        self.ring.holds.cell(self.hold).clear();
+    }
+
+    /// The ring.
+    pub fn ring(&self) -> &Arc<Ring<T>> {
+        &self.ring
+    }
+
+    /// Looks for records at the position.
+    #[inline]
+    fn look(&mut self) -> Take {
+        let number = self.ring.geometry.page(self.position);
+        if !self.held || number != self.number {
+            let take = self.take(number);
+            if take != Take::Held {
+                return take;
+            }
+        }
+        let (from, slots) = (self.ring.geometry.slot(self.position), self.ring.geometry.slots());
+        let found = self.page.published(number, from, slots);
+        self.known = self.position + found as u64;
+        if found == 0 { Take::Missing } else { Take::Held }
+    }
+
+    /// The next page, if it is there: later looks then find it held.
+    #[cold]
+    fn turn(&mut self) {
+        let next = self.ring.geometry.page(self.position);
+        self.take(next);
+    }
+
+    /// Takes hold of page `number`, letting go of the one held before if that page is there.
+    fn take(&mut self, number: u64) -> Take {
+        let hold: &Hold = self.ring.holds.cell(self.hold);
+        loop {
+            let physical = match self.ring.table.look(number) {
+                Found::Here(physical) => physical,
+                Found::Gone => return Take::Gone,
+                Found::Missing(_) => return Take::Missing,
+            };
+            hold.announce(physical);
+            explore();
+            // ORD(hold:A) SeqCst: the announcement before the second look. Pairs with ORD(scan:A).
+            fence(SeqCst);
+            if self.ring.table.still(number, physical) {
+                (self.page, self.number, self.held) = (self.ring.pages.page(physical), number, true);
+                return Take::Held;
+            }
+            self.held = false;
+            hold.clear();
+        }
+    }
+}
+
+impl<T: Send + Sync + 'static> Drop for Reader<T> {
+    fn drop(&mut self) {
+        self.ring.holds.unregister(self.hold);
+    }
+}
+
+impl<T: Send + Sync + 'static> fmt::Debug for Reader<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reader").field("position", &self.position()).field("held", &self.held).finish_non_exhaustive()
+    }
+}

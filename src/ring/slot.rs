@@ -1,0 +1,348 @@
+//! The slots of a page and their marks: where records lie, in place.
+//!
+//! ```text
+//!   bare   (exclusive producers)          marks   [1][1][1][0][2][2]..     one byte a slot; readers poll them
+//!                                         slots   [T][T][T][ ][t][t]..     t: an old value, still to be dropped
+//!   tagged (shared producers)             marks   [1][1][1][0][2][2]..     only `spare` and `Drop` read them
+//!                                         slots   [n+1,T][n+1,T]..         n: the page's number; readers poll it
+//! ```
+//!
+//! The boundary of safety is the module `ring`: nothing below is reachable from outside it, and its functions are sound
+//! for callers that keep its invariants (numbered in the module's header). Who may call what:
+//!
+//! | functions                           | caller                                                                 |
+//! |-------------------------------------|------------------------------------------------------------------------|
+//! | `put_*`, `tag`, `mark`, `Batch::put` | who claimed the slot, once (inv. 1), on the page found before the claim (inv. 4) |
+//! | `published`, `record`               | who holds the page (inv. 3), up to what it saw marked                  |
+//! | `all_marked`, `clear`               | who took the page out of RETIRED (inv. 5)                              |
+//! | `drop_values`                       | `Drop` of the ring                                                     |
+
+use std::alloc::Layout;
+use std::marker::PhantomData;
+use std::mem::{MaybeUninit, needs_drop, offset_of};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::NonNull;
+
+use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use crate::sync::atomic::{AtomicU8, AtomicU64};
+use crate::sync::cell::UnsafeCell;
+use crate::sync::hint::prefetch_write;
+
+/// Nothing has ever lain in the slot.
+const EMPTY: u8 = 0;
+/// The record of this use of the page lies in the slot.
+const PUBLISHED: u8 = 1;
+/// A record of an earlier use lies in the slot, for the next writer to drop.
+const OLD: u8 = 2;
+
+type Cell<T> = UnsafeCell<MaybeUninit<T>>;
+
+#[repr(C)]
+struct Tagged<T> {
+    tag: AtomicU64,
+    value: Cell<T>,
+}
+
+/// Where a page lies. Copied freely: what it points to lives as long as the ring, which all that keep one keep alive.
+pub(super) struct Page<T> {
+    marks: NonNull<AtomicU8>,
+    slots: NonNull<u8>,
+    /// From slot to slot, in bytes.
+    stride: usize,
+    /// From the start of a slot to its record: 0 on bare pages only.
+    value: usize,
+    of: PhantomData<T>,
+}
+
+impl<T> Clone for Page<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Page<T> {}
+
+// SAFETY: a page moves `T`s between threads (producers in, dropping producers out) and lends `&T` to readers.
+unsafe impl<T: Send + Sync> Send for Page<T> {}
+// SAFETY: as above.
+unsafe impl<T: Send + Sync> Sync for Page<T> {}
+
+impl<T> Page<T> {
+    /// Makes the zeroed memory known to loom, whose types have identities.
+    #[cfg(ringlog_loom)]
+    pub(super) fn introduce(&self, slots: usize) {
+        for i in 0..slots {
+            // SAFETY: the block is new, nobody else knows it.
+            unsafe { self.marks.add(i).write(AtomicU8::new(EMPTY)) }
+            let cell = self.cell(i).cast_mut();
+            // SAFETY: as above.
+            unsafe { cell.write(UnsafeCell::new(MaybeUninit::uninit())) }
+            if self.tagged() {
+                let tagged = self.tagged_slot(i).cast_mut();
+                // SAFETY: as above.
+                let tag = unsafe { &raw mut (*tagged).tag };
+                // SAFETY: as above.
+                unsafe { tag.write(AtomicU64::new(0)) }
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn mark_of(&self, i: usize) -> &AtomicU8 {
+        // SAFETY: `i` is a slot of the page (masked by `Geometry::slot`, or below its bound), inside the block.
+        unsafe { self.marks.add(i).as_ref() }
+    }
+
+    #[inline(always)]
+    fn tagged_slot(&self, i: usize) -> *const Tagged<T> {
+        // SAFETY: as in `mark_of`; only asked of tagged pages.
+        unsafe { self.slots.cast::<Tagged<T>>().add(i) }.as_ptr()
+    }
+
+    #[inline(always)]
+    fn tag_of(&self, i: usize) -> &AtomicU64 {
+        // SAFETY: as in `mark_of`; tags are only ever touched as atomics.
+        unsafe { &(*self.tagged_slot(i)).tag }
+    }
+
+    #[inline(always)]
+    fn bare_cell(&self, i: usize) -> *const Cell<T> {
+        // SAFETY: as in `mark_of`; only asked of bare pages.
+        unsafe { self.slots.cast::<Cell<T>>().add(i) }.as_ptr()
+    }
+
+    #[inline(always)]
+    fn cell(&self, i: usize) -> *const Cell<T> {
+        self.slots.as_ptr().wrapping_add(i * self.stride + self.value).cast()
+    }
+
+    /// True when a slot carries a tag beside its record.
+    #[inline(always)]
+    fn tagged(&self) -> bool {
+        self.value != 0
+    }
+
+    /// The size of a mark.
+    pub(super) const MARK: usize = size_of::<AtomicU8>();
+
+    /// How large a slot is, and how aligned.
+    pub(super) const fn slot_layout(tagged: bool) -> Layout {
+        if tagged { Layout::new::<Tagged<T>>() } else { Layout::new::<Cell<T>>() }
+    }
+
+    /// The page whose marks and slots lie there.
+    ///
+    /// # Safety
+    /// For as long as any copy of the page is used: room for `slots` marks at `marks` and for as many slots, of
+    /// `slot_layout(tagged)`, at `place`, zeroed, and touched through pages only.
+    pub(super) unsafe fn at(marks: NonNull<u8>, place: NonNull<u8>, tagged: bool) -> Self {
+        let value = if tagged { offset_of!(Tagged<T>, value) } else { 0 };
+        let stride = Self::slot_layout(tagged).size();
+        Self { marks: marks.cast(), slots: place, stride, value, of: PhantomData }
+    }
+
+    /// True when an earlier value lies in slot `i`, which has no record of this use yet.
+    #[inline(always)]
+    fn has_old(&self, i: usize) -> bool {
+        // ORD(has_old:A) Relaxed: nobody but the claimant writes this mark now; whoever cleared it did so before it
+        // installed the page, which our Acquire of the entry saw.
+        self.mark_of(i).load(Relaxed) == OLD
+    }
+
+    /// Moves `value` into `cell` of slot `i`; gives back what lay there.
+    #[inline(always)]
+    fn replace(&self, cell: *const Cell<T>, i: usize, value: T) -> Option<T> {
+        // SAFETY: a cell of this page, alive as long as the ring.
+        let cell = unsafe { &*cell };
+        cell.with_mut(|slot| {
+            let old = if needs_drop::<T>() && self.has_old(i) {
+                // SAFETY: inv. 1: the slot is the claimant's alone, and its mark says that a value lies in it. It is
+                // overwritten at once, so it is read out once.
+                Some(unsafe { slot.cast::<T>().read() })
+            } else {
+                None
+            };
+            // SAFETY: inv. 1: the slot is the claimant's alone until it is marked.
+            unsafe { slot.cast::<T>().write(value) };
+            old
+        })
+    }
+
+    /// Moves `value` into slot `i` of a bare page; gives back what lay there, to be dropped once the mark is seen.
+    #[inline(always)]
+    pub(super) fn put_bare(&self, i: usize, value: T) -> Option<T> {
+        self.replace(self.bare_cell(i), i, value)
+    }
+
+    /// Moves `value` into slot `i` of a tagged page; gives back what lay there.
+    #[inline(always)]
+    pub(super) fn put_tagged(&self, i: usize, value: T) -> Option<T> {
+        self.replace(self.cell(i), i, value)
+    }
+
+    /// Publishes slot `i`.
+    #[inline(always)]
+    pub(super) fn mark(&self, i: usize) {
+        // ORD(mark:A) Release: the record (and its tag) before its mark. Pairs with ORD(published:A) and
+        // ORD(all_marked:A).
+        self.mark_of(i).store(PUBLISHED, Release);
+    }
+
+    /// Publishes slot `i` of a tagged page to readers; `mark` then says that its writer has finished.
+    #[inline(always)]
+    pub(super) fn tag(&self, i: usize, page: u64) {
+        // ORD(tag:A) Release: the record before its tag. Pairs with ORD(published:B).
+        self.tag_of(i).store(page.wrapping_add(1), Release);
+    }
+
+    /// Asks for the line of slot `i`, to write to it soon.
+    #[inline(always)]
+    pub(super) fn prefetch(&self, i: usize) {
+        prefetch_write(self.slots.as_ptr().wrapping_add(i * self.stride));
+    }
+
+    /// How many slots from `from` on, and before `to`, hold a record of page number `page`, without a gap.
+    #[inline]
+    pub(super) fn published(&self, page: u64, from: usize, to: usize) -> usize {
+        let mut i = from;
+        if self.tagged() {
+            let tag = page.wrapping_add(1);
+            // ORD(published:B) Acquire: we read the record. Pairs with ORD(tag:A).
+            while i < to && self.tag_of(i).load(Acquire) == tag {
+                i += 1;
+            }
+        } else {
+            // ORD(published:A) Acquire: we read the record. Pairs with ORD(mark:A).
+            while i < to && self.mark_of(i).load(Acquire) == PUBLISHED {
+                i += 1;
+            }
+        }
+        i - from
+    }
+
+    /// The record in slot `i`.
+    #[inline(always)]
+    pub(super) fn record<'a>(&self, i: usize) -> &'a T {
+        // SAFETY: a cell of this page, alive as long as the ring.
+        let cell = unsafe { &*self.cell(i) };
+        // SAFETY: inv. 3: the reader saw the record published and holds its page for 'a; nobody writes to it until then.
+        cell.with(|slot| unsafe { &*slot.cast::<T>() })
+    }
+
+    /// Ensures that a value lies in slot `i` of a bare page, and lends it, unpublished.
+    pub(super) fn lend(&mut self, i: usize, fresh: impl FnOnce() -> T) -> &mut T {
+        // SAFETY: a cell of this page, alive as long as the ring.
+        let cell = unsafe { &*self.bare_cell(i) };
+        // ORD(lend:A) Relaxed: as ORD(has_old:A).
+        if self.mark_of(i).load(Relaxed) == EMPTY {
+            let value = fresh();
+            // SAFETY: inv. 1: the slot is the exclusive producer's alone, and empty.
+            cell.with_mut(|slot| unsafe { slot.cast::<T>().write(value) });
+            // ORD(lend:B) Relaxed: only this producer, and `Drop` behind everybody, read the mark before it is published.
+            self.mark_of(i).store(OLD, Relaxed);
+        }
+        // SAFETY: inv. 1, and a value lies there; the borrow of `self` is the borrow of the producer's only handle.
+        cell.with_mut(|slot| unsafe { &mut *slot.cast::<T>() })
+    }
+
+    /// True when every claim on the page has been finished.
+    pub(super) fn all_marked(&self, slots: usize) -> bool {
+        // ORD(all_marked:A) Acquire: the next writers come after these. Pairs with ORD(mark:A).
+        (0..slots).all(|i| self.mark_of(i).load(Acquire) == PUBLISHED)
+    }
+
+    /// Makes the marks of a page that is full of old records ready for its next use.
+    pub(super) fn clear(&self, slots: usize) {
+        #[cfg(not(ringlog_loom))]
+        // SAFETY: inv. 5: the page is the caller's alone: no claim is unfinished, nobody holds it, it is in no entry.
+        unsafe {
+            self.marks.as_ptr().write_bytes(OLD, slots)
+        };
+        #[cfg(ringlog_loom)]
+        for i in 0..slots {
+            // SAFETY: as above; loom checks it.
+            let mark = unsafe { &mut *self.marks.add(i).as_ptr() };
+            mark.with_mut(|mark| *mark = OLD);
+        }
+    }
+
+    /// Drops every value that lies on the page, each once, whatever their destructors do.
+    pub(super) fn drop_values(&self, slots: usize) {
+        if !needs_drop::<T>() {
+            return;
+        }
+        for i in 0..slots {
+            // ORD(drop_values:A) Relaxed: the ring is going: its last handle saw everybody leave.
+            if self.mark_of(i).load(Relaxed) != EMPTY {
+                // SAFETY: a cell of this page, alive as long as the ring.
+                let cell = unsafe { &*self.cell(i) };
+                // SAFETY: nobody else is left, a value lies there, and the slot is visited once.
+                contain(cell.with_mut(|slot| unsafe { slot.cast::<T>().read() }));
+            }
+        }
+    }
+}
+
+/// Drops `value`; a panic of its destructor ends here.
+pub(super) fn contain<T>(value: T) {
+    if needs_drop::<T>() {
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(value))) {
+            // Its own destructor might panic in turn.
+            std::mem::forget(payload);
+        }
+    }
+}
+
+/// A batch on its way into slots, and the old values on their way out: they move into the room that the new ones leave.
+pub(super) struct Batch<'a, T> {
+    values: &'a mut Vec<T>,
+    len: usize,
+    moved: usize,
+    old: usize,
+}
+
+impl<'a, T> Batch<'a, T> {
+    /// Takes all of `values`, which are this batch's from now on and must all be put.
+    pub(super) fn new(values: &'a mut Vec<T>) -> Self {
+        let len = values.len();
+        // SAFETY: 0 is within the capacity; the elements are moved out one by one by `put`.
+        unsafe { values.set_len(0) };
+        Self { values, len, moved: 0, old: 0 }
+    }
+
+    /// Publishes the next `count` values in slots `from..` of `page`, which has number `number`.
+    pub(super) fn put(&mut self, page: Page<T>, number: u64, from: usize, count: usize) {
+        debug_assert!(self.moved + count <= self.len, "more slots than values");
+        for i in from..from + count {
+            // SAFETY: within the vector's room.
+            let next = unsafe { self.values.as_ptr().add(self.moved) };
+            // SAFETY: below `len` and not yet moved out.
+            let value = unsafe { next.read() };
+            self.moved += 1;
+            if let Some(old) = page.replace(page.cell(i), i, value) {
+                // SAFETY: within the vector's room: there are no more old values than moved ones.
+                let room = unsafe { self.values.as_mut_ptr().add(self.old) };
+                // SAFETY: what lay there was moved out.
+                unsafe { room.write(old) };
+                self.old += 1;
+            }
+        }
+        for i in from..from + count {
+            if page.tagged() {
+                page.tag(i, number);
+            }
+            page.mark(i);
+        }
+    }
+
+    /// Drops the old values, now that all marks are set.
+    pub(super) fn finish(self) {
+        debug_assert!(self.moved == self.len, "a value was not put");
+        for i in 0..self.old {
+            // SAFETY: within the vector's room.
+            let old = unsafe { self.values.as_ptr().add(i) };
+            // SAFETY: `put` wrote an old value there, and it is read once.
+            contain(unsafe { old.read() });
+        }
+    }
+}

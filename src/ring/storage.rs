@@ -1,0 +1,76 @@
+//! The memory of pages: reserved at once for those that a ring always needs, one at a time for the rest.
+
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::marker::PhantomData;
+use std::ptr::NonNull;
+
+use crate::ring::OutOfMemory;
+use crate::ring::slot::Page;
+
+const LINE: usize = 64;
+
+/// Memory for some pages, side by side: first all their marks, then all their slots. Zero is a valid state of both.
+pub(super) struct Block<T> {
+    memory: NonNull<u8>,
+    layout: Layout,
+    marks_each: usize,
+    slots_from: usize,
+    slots_each: usize,
+    tagged: bool,
+    of: PhantomData<T>,
+}
+
+// SAFETY: a block is memory and numbers; who may touch what in it is settled page by page.
+unsafe impl<T: Send + Sync> Send for Block<T> {}
+// SAFETY: as above.
+unsafe impl<T: Send + Sync> Sync for Block<T> {}
+
+impl<T> Block<T> {
+    /// Zeroed memory for `pages` pages of `slots` slots, which the system backs when it is touched.
+    pub(super) fn new(pages: usize, slots: usize, tagged: bool) -> Result<Self, OutOfMemory> {
+        let slot = Page::<T>::slot_layout(tagged);
+        let align = slot.align().max(2 * LINE);
+        let whole = |bytes: usize, unit: usize| bytes.checked_next_multiple_of(unit);
+        let plan = || {
+            let marks_each = whole(slots.checked_mul(Page::<T>::MARK)?, LINE)?;
+            let slots_each = whole(slots.checked_mul(slot.size())?, slot.align().max(LINE))?;
+            let slots_from = whole(marks_each.checked_mul(pages)?, align)?;
+            let bytes = slots_from.checked_add(slots_each.checked_mul(pages)?)?;
+            Some((marks_each, slots_from, slots_each, Layout::from_size_align(bytes, align).ok()?))
+        };
+        let (marks_each, slots_from, slots_each, layout) = plan().ok_or(OutOfMemory { bytes: usize::MAX })?;
+        // SAFETY: the size is not zero: every page has at least one mark.
+        let memory = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or(OutOfMemory { bytes: layout.size() })?;
+        let block = Self { memory, layout, marks_each, slots_from, slots_each, tagged, of: PhantomData };
+        #[cfg(ringlog_loom)]
+        (0..pages).for_each(|page| block.page(page).introduce(slots));
+        Ok(block)
+    }
+
+    /// The `nth` page of the block.
+    pub(super) fn page(&self, nth: usize) -> Page<T> {
+        // SAFETY: inside the block, by the plan in `new`.
+        let marks = unsafe { self.memory.add(nth * self.marks_each) };
+        // SAFETY: inside the block, by the plan in `new`; one past its end for slots of no size.
+        let slots = unsafe { self.memory.add(self.slots_from + nth * self.slots_each) };
+        // SAFETY: by the plan in `new` there is room for both, zeroed; all that keep pages keep the ring alive (inv. 6).
+        unsafe { Page::at(marks, slots, self.tagged) }
+    }
+
+    /// Touches every system page, so that no publish has to wait for one.
+    pub(super) fn prefault(&mut self) {
+        for at in (0..self.layout.size()).step_by(4096) {
+            // SAFETY: inside the block.
+            let byte = unsafe { self.memory.add(at) };
+            // SAFETY: `&mut self`: nobody else is here yet, and the byte was zero.
+            unsafe { byte.write_volatile(0) }
+        }
+    }
+}
+
+impl<T> Drop for Block<T> {
+    fn drop(&mut self) {
+        // SAFETY: allocated in `new` with this layout; every `Page` of it is gone with the ring (inv. 6).
+        unsafe { dealloc(self.memory.as_ptr(), self.layout) }
+    }
+}
