@@ -13,7 +13,7 @@ use crate::sync::Arc;
 ///
 /// Its tail is private, so that publishing is wait-free between two grants: one comparison, the record, its mark, and
 /// the tail for others to see.
-pub struct Exclusive<T: Send + Sync + 'static> {
+pub struct Exclusive<T> {
     /// The position to publish next.
     next: u64,
     /// Where the room ends that was granted on this page.
@@ -144,7 +144,7 @@ impl<T: Send + Sync + 'static> Exclusive<T> {
     }
 }
 
-impl<T: Send + Sync + 'static> fmt::Debug for Exclusive<T> {
+impl<T> fmt::Debug for Exclusive<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Exclusive").field("next", &self.ring.tail.seq(self.next)).finish_non_exhaustive()
     }

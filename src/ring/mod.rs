@@ -40,7 +40,7 @@ type Shared = Arc<Gate>;
 const SPARES: usize = 2;
 
 /// One partition's records: published once, in place, and read by any number of readers.
-pub struct Ring<T: Send + Sync + 'static> {
+pub struct Ring<T> {
     geometry: Geometry,
     tail: Arc<Tail>,
     granted: CachePadded<AtomicU64>,
@@ -191,14 +191,13 @@ impl<T: Send + Sync + 'static> Ring<T> {
     }
 }
 
-impl<T: Send + Sync + 'static> fmt::Debug for Ring<T> {
+impl<T> fmt::Debug for Ring<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Ring")
-            .field("capacity", &self.capacity().get())
-            .field("producers", &self.producers())
-            .field("earliest", &self.earliest())
-            .field("end", &self.end())
-            .field("sealed", &self.is_sealed())
+            .field("capacity", &self.geometry.capacity().get())
+            .field("producers", &self.tail.producers())
+            .field("end", &self.tail.end_seq())
+            .field("sealed", &self.tail.is_sealed())
             .finish_non_exhaustive()
     }
 }

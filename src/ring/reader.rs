@@ -31,7 +31,7 @@ pub enum Peek<'a, T> {
 ///
 /// The records it lends stay valid however far producers get and wherever anybody moves a gate. A reader that is idle
 /// keeps its page from being used again until it reads on, is released, or dropped: one page a reader at most.
-pub struct Reader<T: Send + Sync + 'static> {
+pub struct Reader<T> {
     /// The position to read next.
     position: u64,
     /// Everything below this, and not below the position, is known to be published.
@@ -157,14 +157,17 @@ impl<T: Send + Sync + 'static> Reader<T> {
     }
 }
 
-impl<T: Send + Sync + 'static> Drop for Reader<T> {
+impl<T> Drop for Reader<T> {
     fn drop(&mut self) {
         self.ring.holds.unregister(self.hold);
     }
 }
 
-impl<T: Send + Sync + 'static> fmt::Debug for Reader<T> {
+impl<T> fmt::Debug for Reader<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Reader").field("position", &self.position()).field("held", &self.held).finish_non_exhaustive()
+        f.debug_struct("Reader")
+            .field("position", &self.ring.tail.seq(self.position))
+            .field("held", &self.held)
+            .finish_non_exhaustive()
     }
 }

@@ -25,6 +25,9 @@ impl<T: Send + Sync + 'static> Ring<T> {
     ///
     /// The claim is lock-free; a producer that is stopped between its claim and its mark delays what comes after it.
     /// What you did before is visible to whoever receives the record.
+    ///
+    /// # Panics
+    /// When the ring has an exclusive producer.
     #[inline]
     pub fn try_push(&self, value: T) -> Result<Seq, Refused<T>> {
         let (nth, physical) = match self.claim_one() {
@@ -44,6 +47,9 @@ impl<T: Send + Sync + 'static> Ring<T> {
     }
 
     /// Publishes all of `values`, which are consecutive and then gone from the vector, or none of them.
+    ///
+    /// # Panics
+    /// When the ring has an exclusive producer.
     pub fn try_push_all(&self, values: &mut Vec<T>) -> Result<Range<Seq>, Why> {
         let count = values.len() as u64;
         let claim = self.claim(count)?;
@@ -58,9 +64,7 @@ impl<T: Send + Sync + 'static> Ring<T> {
 
     #[inline(always)]
     fn claim_one(&self) -> Result<(u64, u16), Why> {
-        if self.tail.producers() != Producers::Shared {
-            return Err(Why::Exclusive);
-        }
+        assert!(self.tail.producers() == Producers::Shared, "this ring has one exclusive producer: publish through it");
         loop {
             let granted = self.granted();
             let Look::Open(nth) = self.tail.look() else { return Err(Why::Sealed) };
@@ -78,9 +82,7 @@ impl<T: Send + Sync + 'static> Ring<T> {
     }
 
     fn claim(&self, count: u64) -> Result<Claim, Why> {
-        if self.tail.producers() != Producers::Shared {
-            return Err(Why::Exclusive);
-        }
+        assert!(self.tail.producers() == Producers::Shared, "this ring has one exclusive producer: publish through it");
         if count > self.geometry.capacity().get() {
             return Err(Why::TooLarge);
         }

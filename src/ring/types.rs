@@ -46,8 +46,6 @@ pub enum Why {
     TooLarge,
     /// A page was needed, and the allocator refused it: later it may not.
     OutOfMemory,
-    /// The ring has one exclusive producer: publish through it.
-    Exclusive,
 }
 
 /// A value that was not published, and why.
