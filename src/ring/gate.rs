@@ -61,8 +61,8 @@ impl Gate {
     pub fn commit(&self, epoch: u32, from: Seq, to: Seq) -> Result<(), Fenced> {
         let before = Stamped::new(from, epoch);
         explore();
-        // ORD(commit:A) Release: what the group did with the records before its commit. Pairs with ORD(gate:A).
-        // Relaxed on failure: the word is only reported.
+        // ORD(commit:A) Release: what the group did with the records before its commit. Pairs with ORD(gate:A), ORD(bump:A),
+        // ORD(force:A) and ORD(force:B). Relaxed on failure: the word is only reported.
         match self.word.compare_exchange(before.word(), before.at(to).word(), Release, Relaxed) {
             Ok(_) => Ok(()),
             Err(now) => Err(self.fenced(Stamped::from_word(now))),
@@ -83,7 +83,7 @@ impl Gate {
         loop {
             let next = now.at(to).bumped();
             explore();
-            // ORD(force:A) AcqRel: as ORD(bump:A). Pairs with ORD(commit:A) and ORD(gate:A).
+            // ORD(force:A) AcqRel: as for a takeover. Pairs with ORD(commit:A) and ORD(gate:A).
             // ORD(force:B) Acquire: a lost race is tried again from what won. Pairs with ORD(commit:A).
             match self.word.compare_exchange(now.word(), next.word(), AcqRel, Acquire) {
                 Ok(_) => return now,

@@ -47,7 +47,7 @@ impl<T: Send + Sync + 'static> Ring<T> {
             let raised = granted.at(self.tail.seq(nth + upto));
             explore();
             // ORD(raise:B) AcqRel: Release: what the gates showed, for whoever claims under the promise; pairs with
-            // ORD(granted:A). Acquire: keeps the chain from ORD(stamp:A) to the next `raise`.
+            // ORD(granted:A). Acquire: keeps the chain of stamps whole; pairs with ORD(stamp:A).
             // Relaxed on failure: somebody joined, sought or raised; we look at everything again.
             if self.granted.compare_exchange(granted.word(), raised.word(), AcqRel, Relaxed).is_ok() {
                 return Ok(());
@@ -67,7 +67,7 @@ impl<T: Send + Sync + 'static> Ring<T> {
     pub(super) fn stamp(&self) -> u64 {
         explore();
         // ORD(stamp:A) AcqRel: Release: our gate on the list, or where it was moved to, before the stamp; pairs with
-        // ORD(raise:A). Acquire: we join the chain of those before us.
+        // ORD(raise:A). Acquire: we go on with the chain of those before us; pairs with ORD(raise:B).
         let granted = Stamped::from_word(self.granted.fetch_add(Stamped::ONE_STAMP, AcqRel));
         self.tail.nth(granted.widen(self.tail.end_seq()))
     }

@@ -52,7 +52,7 @@ impl Holds {
             let index = self.used.load(Relaxed);
             self.cells.make(index);
             // ORD(register:B) Relaxed: found by `needed` because of the reader's fence, which follows its first
-            // announcement, and the scanner's (inv. 3); the cell itself is published by its chunk.
+            // announcement, and the scanner's (inv. 3); the cell itself is published by its chunk. Pairs with ORD(needed:B).
             self.used.store(index + 1, Relaxed);
             index
         })
@@ -71,7 +71,7 @@ impl Holds {
 
     /// True when some reader may be looking at physical page `page`. Fence first.
     pub(super) fn needed(&self, page: u16) -> bool {
-        // ORD(needed:B) Relaxed: see ORD(register:B).
+        // ORD(needed:B) Relaxed: by the fences, as for the count's other end. Pairs with ORD(register:B).
         let used = self.used.load(Relaxed);
         (0..used).any(|index| self.cells.get(index).is_some_and(|hold| hold.names(page)))
     }

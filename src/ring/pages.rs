@@ -36,24 +36,24 @@ struct State(AtomicU8);
 impl State {
     /// Takes the page out of state `from`, if it is in it.
     fn take(&self, from: u8) -> bool {
-        // ORD(take:A) Relaxed: a guess, which the exchange checks.
+        // ORD(page_take:A) Relaxed: a guess, which the exchange checks.
         if self.0.load(Relaxed) != from {
             return false;
         }
         explore();
-        // ORD(take:B) Acquire: the page is ours after all that its last owner did and saw. Pairs with ORD(put:A).
+        // ORD(page_take:B) Acquire: the page is ours after all that its last owner did and saw. Pairs with ORD(page_put:A).
         // Relaxed on failure: another page will do.
         self.0.compare_exchange(from, TAKEN, Acquire, Relaxed).is_ok()
     }
 
     /// Hands the page on.
     fn put(&self, to: u8) {
-        // ORD(put:A) Release: what we did to the page, and what we saw of its users. Pairs with ORD(take:B).
+        // ORD(page_put:A) Release: what we did to the page, and what we saw of its users. Pairs with ORD(page_take:B).
         self.0.store(to, Release);
     }
 
     fn is(&self, state: u8) -> bool {
-        // ORD(state:A) Relaxed: for a gauge.
+        // ORD(page_state:A) Relaxed: for a gauge.
         self.0.load(Relaxed) == state
     }
 }

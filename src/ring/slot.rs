@@ -37,6 +37,7 @@ const OLD: u8 = 2;
 
 type Cell<T> = UnsafeCell<MaybeUninit<T>>;
 
+/// The tag comes first.
 #[repr(C)]
 struct Tagged<T> {
     tag: AtomicU64,
@@ -78,9 +79,7 @@ impl<T> Page<T> {
             // SAFETY: as above.
             unsafe { cell.write(UnsafeCell::new(MaybeUninit::uninit())) }
             if self.tagged() {
-                let tagged = self.tagged_slot(i).cast_mut();
-                // SAFETY: as above.
-                let tag = unsafe { &raw mut (*tagged).tag };
+                let tag = self.tagged_slot(i).cast::<AtomicU64>().cast_mut();
                 // SAFETY: as above.
                 unsafe { tag.write(AtomicU64::new(0)) }
             }
@@ -90,7 +89,9 @@ impl<T> Page<T> {
     #[inline(always)]
     fn mark_of(&self, i: usize) -> &AtomicU8 {
         // SAFETY: `i` is a slot of the page (masked by `Geometry::slot`, or below its bound), inside the block.
-        unsafe { self.marks.add(i).as_ref() }
+        let mark = unsafe { self.marks.add(i) };
+        // SAFETY: alive as long as the ring, and only ever touched as an atomic, but for `clear`.
+        unsafe { mark.as_ref() }
     }
 
     #[inline(always)]
@@ -101,8 +102,9 @@ impl<T> Page<T> {
 
     #[inline(always)]
     fn tag_of(&self, i: usize) -> &AtomicU64 {
-        // SAFETY: as in `mark_of`; tags are only ever touched as atomics.
-        unsafe { &(*self.tagged_slot(i)).tag }
+        let tag = self.tagged_slot(i).cast::<AtomicU64>();
+        // SAFETY: as in `mark_of`; the tag is the slot's first field and only ever touched as an atomic.
+        unsafe { &*tag }
     }
 
     #[inline(always)]
@@ -233,7 +235,7 @@ impl<T> Page<T> {
     pub(super) fn lend(&mut self, i: usize, fresh: impl FnOnce() -> T) -> &mut T {
         // SAFETY: a cell of this page, alive as long as the ring.
         let cell = unsafe { &*self.bare_cell(i) };
-        // ORD(lend:A) Relaxed: as ORD(has_old:A).
+        // ORD(lend:A) Relaxed: as in `has_old`.
         if self.mark_of(i).load(Relaxed) == EMPTY {
             let value = fresh();
             // SAFETY: inv. 1: the slot is the exclusive producer's alone, and empty.

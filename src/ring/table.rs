@@ -69,7 +69,7 @@ impl Table {
     /// For producers, who want the newest page nearly always.
     #[inline(always)]
     pub(super) fn look_newest(&self, page: u64) -> Found {
-        // ORD(newest:A) Acquire: as ORD(look:A). Pairs with ORD(newest:B).
+        // ORD(newest:A) Acquire: as in `look`. Pairs with ORD(newest:B).
         match Self::judge(self.newest.load(Acquire), page) {
             Found::Here(physical) => Found::Here(physical),
             _ => self.look(page),
@@ -79,8 +79,8 @@ impl Table {
     /// True when page `page` still lies at `physical`. Announce, fence, then ask.
     pub(super) fn still(&self, page: u64, physical: u16) -> bool {
         explore();
-        // ORD(still:A) Acquire: as ORD(look:A). It comes after the announcement by the fence between them, which pairs
-        // with the one in `spare`.
+        // ORD(still:A) Acquire: as in `look`, and after the announcement by the fence between them, which pairs with the
+        // one in `scan`. Pairs with ORD(install:A).
         self.entry(page).load(Acquire) == Self::word(page, physical)
     }
 
@@ -94,7 +94,7 @@ impl Table {
         // Relaxed on failure: we look again.
         let won = self.entry(page).compare_exchange(old, new, AcqRel, Relaxed).is_ok();
         if won {
-            // ORD(newest:B) Release: as ORD(install:A). Pairs with ORD(newest:A). Two of these may pass each other; an
+            // ORD(newest:B) Release: as in the entry. Pairs with ORD(newest:A). Two of these may pass each other; an
             // older entry only costs producers the look into the table.
             self.newest.store(new, Release);
         }
