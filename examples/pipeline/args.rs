@@ -48,7 +48,7 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=256))]
     pub(crate) partitions: u32,
 
-    /// Records a partition holds until publishing waits
+    /// Records a partition holds before it blocks
     #[arg(short, long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
     pub(crate) capacity: u32,
 

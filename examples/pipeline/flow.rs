@@ -16,6 +16,7 @@ use crate::jobs::{Audit, Delays, Job, Notices, Order, Routes, Verdict};
 use crate::progress::{Glance, Progress, REFRESH};
 use crate::station::Station;
 use crate::summary::{AuditEnd, Blocked, Books, GroupEnd, OrderEnd, Summary};
+use crate::text::thousands;
 
 /// The one topic.
 const TOPIC: &str = "departures";
@@ -94,7 +95,8 @@ struct Crew<J> {
 impl<J: Job> Crew<J> {
     fn hire(topic: &Topic<Departure>, args: &Args, name: &'static str, job: J) -> Result<Self, Trouble> {
         let retry = Retry::linear(args.attempts, BACKOFF);
-        let group = topic.group(name, GroupConfig::earliest().retry(retry)).map_err(refused)?;
+        let config = GroupConfig::earliest().retry(retry).bury_with(|departure: &Departure, _| departure.line);
+        let group = topic.group(name, config).map_err(refused)?;
         let station = Station::new(name, job);
         let desk = station.clone();
         let handler = move |departure: &Record<'_, Departure>| match desk.handle(departure, departure.attempt()) {
@@ -135,7 +137,10 @@ impl<J: Job> AnyCrew for Crew<J> {
             name: self.name(),
             done: self.station.meter.done(),
             retried: self.station.meter.retried(),
-            reason: self.group.letters().last().map(|letter| letter.message().to_owned()),
+            reason: self.group.letters().last().map(|letter| {
+                let line = letter.payload::<u64>().copied().unwrap_or_default();
+                format!("line {}, {}", thousands(line), letter.message())
+            }),
             books,
             latency: self.station.work().latency.clone(),
         }

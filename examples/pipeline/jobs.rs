@@ -43,7 +43,7 @@ pub(crate) struct Delays {
 
 impl Job for Delays {
     fn handle(&mut self, departure: &Departure, _: u32) -> Verdict {
-        let Some(delay) = departure.delay else { return Verdict::Poison("cancelled: it has no departure time") };
+        let Some(delay) = departure.delay else { return Verdict::Poison("cancelled: no departure time") };
         let mean = self.carriers.entry(departure.carrier).or_default();
         mean.flights += 1;
         mean.minutes += i64::from(delay);

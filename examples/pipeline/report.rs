@@ -187,8 +187,8 @@ fn letters(out: &mut String, summary: &Summary) {
     for group in summary.groups.iter().filter(|group| group.books.dead > 0) {
         let count = thousands(group.books.dead);
         let letters = plural(group.books.dead, "dead letter", "dead letters");
-        let reason = group.reason.as_deref().unwrap_or("reason not kept");
-        let _ = writeln!(out, "  {count} {letters} in {}, the latest: {reason}", group.name);
+        let reason = group.reason.as_deref().unwrap_or("a line not kept");
+        let _ = writeln!(out, "  {count} {letters} in {}, the latest from {reason}", group.name);
     }
 }
 

@@ -24,7 +24,7 @@ fn group(name: &'static str, acked: u64, dead: u64) -> GroupEnd {
         latency.record(n * 1000).expect("in range");
     }
     let books = Books { published: 1000, acked, dead, skipped: 0, left: 0 };
-    GroupEnd { name, done: acked, retried: 7, reason: Some("cancelled".to_owned()), books, latency }
+    GroupEnd { name, done: acked, retried: 7, reason: Some("line 9, cancelled".to_owned()), books, latency }
 }
 
 fn summary() -> Summary {
@@ -71,7 +71,7 @@ fn says_what_happened() {
         "HA  Hawaiian Airlines       54.5",
         "JFK → LAX",
         "no publish had to wait for room",
-        "10 dead letters in delays, the latest: cancelled",
+        "10 dead letters in delays, the latest from line 9, cancelled",
     ] {
         assert!(text.contains(said), "{said:?} is not in\n{text}");
     }

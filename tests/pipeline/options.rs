@@ -39,7 +39,7 @@ fn a_failure_is_tried_again_and_buried_when_attempts_run_out() {
     assert_eq!(notices(on("retry.csv", rows(100), &["--fail-every", "10"]).ends(0)), "notices 100 10 0");
     assert_eq!(notices(on("retry.csv", rows(100), &["--fail-every", "0"]).ends(0)), "notices 100 0 0");
     let run = on("retry.csv", rows(100), &["--fail-every", "10", "--attempts", "1"]).ends(0);
-    run.says("10 dead letters in notices, the latest: the mail gate did not answer");
+    run.says("10 dead letters in notices, the latest from line 101, the mail gate did not answer");
     assert_eq!(notices(run), "notices 90 0 10");
 }
 
