@@ -18,7 +18,7 @@
 
 use super::{
     AppendError, Limiting,
-    partition::{Appended, AppendedAll, Log},
+    partition::{Appended, AppendedAll, Log, count},
     producer::{given_back, offer},
 };
 use crate::{
@@ -26,11 +26,12 @@ use crate::{
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
+        lock,
     },
     time::{Deadline, Time},
     wait::{Canceller, Look, Sleeper, Spin, Wait, WaitPolicy},
 };
-use std::{sync::PoisonError, time::Duration};
+use std::time::Duration;
 
 /// What may end or shape a wait besides room and time.
 #[derive(Clone, Copy, Default)]
@@ -121,8 +122,7 @@ impl<T: Send + Sync + 'static> Log<T> {
         if deadline.at().is_some_and(|at| at <= begun) {
             return Err(Gone::Refused(Why::Full, Duration::ZERO));
         }
-        // ORD(count:A) Relaxed: a counter.
-        self.blocked.fetch_add(1, Ordering::Relaxed);
+        count(&self.blocked);
         let mut look = || match attempt() {
             Ok(stored) => Some(Ok(stored)),
             Err(Why::Full) => self.may_wait(ctl).err().map(Err),
@@ -166,7 +166,7 @@ impl<T: Send + Sync + 'static> Log<T> {
             }
         }) {}
         drop((cancellable, wary));
-        self.sleepers.lock().unwrap_or_else(PoisonError::into_inner).push(sleeper);
+        lock(&self.sleepers).push(sleeper);
         outcome
     }
 
@@ -188,12 +188,12 @@ impl<T: Send + Sync + 'static> Log<T> {
     }
 
     fn is_anybody_wary(&self) -> bool {
-        // ORD(wary:A) Relaxed: see `Wary`.
+        // ORD(wary:C) Relaxed: see `Wary`.
         self.wary.load(Ordering::Relaxed) > 0
     }
 
     fn sleeper(&self) -> Sleeper {
-        let spare = self.sleepers.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let spare = lock(&self.sleepers).pop();
         spare.unwrap_or_else(|| Sleeper::new(Arc::clone(&self.clock)))
     }
 }
@@ -202,7 +202,7 @@ impl<T: Send + Sync + 'static> Log<T> {
 ///
 /// | label   | operation        | order   | why this much, and why no more                                                    |
 /// |---------|------------------|---------|-----------------------------------------------------------------------------------|
-/// | wary:A  | `wary`, all of it | Relaxed | counted before we enter the event's list and read by those who entered it after us or were woken past us: the list's lock orders it |
+/// | wary:A, wary:B, wary:C | `wary`, all of it | Relaxed | counted before we enter the event's list and read by those who entered it after us or were woken past us: the list's lock orders it |
 struct Wary<'a>(&'a AtomicU64);
 
 impl<'a> Wary<'a> {
@@ -215,7 +215,7 @@ impl<'a> Wary<'a> {
 
 impl Drop for Wary<'_> {
     fn drop(&mut self) {
-        // ORD(wary:A) Relaxed: see the table.
+        // ORD(wary:B) Relaxed: see the table.
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }

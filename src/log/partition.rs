@@ -11,7 +11,7 @@
 //!
 //! | label   | operation     | order   | why this much, and why no more |
 //! |---------|---------------|---------|--------------------------------|
-//! | count:A | the counters  | Relaxed | counters, read as such         |
+//! | count:A, counts:A, counts:B | the counters  | Relaxed | counters, read as such |
 #![forbid(unsafe_code)]
 
 use super::{
@@ -205,9 +205,9 @@ impl<T: Send + Sync + 'static> Log<T> {
 
     /// What happened to appends so far.
     pub fn counts(&self) -> LogCounts {
-        // ORD(count:A) Relaxed: counters.
+        // ORD(counts:A) Relaxed: a counter.
         let blocked = self.blocked.load(Ordering::Relaxed);
-        // ORD(count:A) Relaxed: counters.
+        // ORD(counts:B) Relaxed: a counter.
         let rejected = self.rejected.load(Ordering::Relaxed);
         LogCounts { blocked, rejected }
     }
@@ -256,8 +256,7 @@ impl<T: Send + Sync + 'static> Log<T> {
     pub(super) fn refusal<V>(&self, why: Why, value: V, len: usize, waited: Duration) -> AppendError<V> {
         match why {
             Why::Full => {
-                // ORD(count:A) Relaxed: a counter.
-                self.rejected.fetch_add(1, Ordering::Relaxed);
+                count(&self.rejected);
                 AppendError::Full { value, limiting: self.limiting(), waited }
             }
             Why::Sealed => AppendError::Closed(value),
@@ -271,6 +270,11 @@ impl<T: Send + Sync + 'static> Log<T> {
         let full = |(position, _): (Seq, u64)| self.end().lag_behind(position) >= self.ring.capacity().get();
         !self.ring.limiting().is_some_and(full)
     }
+}
+
+pub(super) fn count(counter: &AtomicU64) {
+    // ORD(count:A) Relaxed: a counter.
+    counter.fetch_add(1, Ordering::Relaxed);
 }
 
 impl<T> fmt::Debug for Log<T> {

@@ -16,9 +16,10 @@ use crate::{
     sync::{
         Arc, Mutex,
         atomic::{AtomicU64, Ordering},
+        lock,
     },
 };
-use std::{fmt, sync::PoisonError};
+use std::fmt;
 
 /// What a partition keeps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -40,7 +41,7 @@ pub(super) const OWN: u64 = u64::MAX;
 ///
 /// | label       | operation          | order   | why this much, and why no more                                               |
 /// |-------------|--------------------|---------|------------------------------------------------------------------------------|
-/// | listening:A | `listening.store`  | Relaxed | under the lock; says who was there, carries nothing                          |
+/// | set_listening:A | `listening.store`  | Relaxed | under the lock; says who was there, carries nothing                          |
 /// | kept:A      | `listening.load`   | Relaxed | a join that happened before the publish is seen by coherence; one at the same moment may go either way, and the docs of `kept` say so |
 pub(super) struct Gates {
     retain: Retain,
@@ -94,12 +95,10 @@ impl Gates {
     }
 
     pub(super) fn join<T: Send + Sync + 'static>(&self, ring: &Ring<T>, want: Start, tag: u64) -> Arc<Gate> {
-        let mut members = self.gates.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut members = lock(&self.gates);
         let gate = ring.join(self.clamp(ring, want), tag);
         if members.groups.is_empty() {
-            let since = gate.position().get().saturating_add(1);
-            // ORD(listening:A) Relaxed: see the table.
-            self.listening.store(since, Ordering::Relaxed);
+            self.set_listening(gate.position().get().saturating_add(1));
         }
         members.groups.push(gate.clone());
         if let Some(own) = members.own.take() {
@@ -108,17 +107,21 @@ impl Gates {
         gate
     }
 
+    fn set_listening(&self, since: u64) {
+        // ORD(set_listening:A) Relaxed: see the table.
+        self.listening.store(since, Ordering::Relaxed);
+    }
+
     /// False if the gate had left already.
     pub(super) fn leave<T: Send + Sync + 'static>(&self, ring: &Ring<T>, gate: &Gate) -> bool {
-        let mut members = self.gates.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut members = lock(&self.gates);
         let Some(at) = members.groups.iter().position(|member| std::ptr::eq(&**member, gate)) else { return false };
         members.groups.swap_remove(at);
         if members.groups.is_empty() {
             if self.retain == Retain::Backlog {
                 members.own = Some(ring.join(Start::Earliest, OWN));
             }
-            // ORD(listening:A) Relaxed: see the table.
-            self.listening.store(0, Ordering::Relaxed);
+            self.set_listening(0);
         }
         ring.leave(gate);
         true

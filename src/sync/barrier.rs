@@ -36,7 +36,9 @@
 //! |---------|--------------------|---------|---------------------------------------------------------------------------|
 //! | light:A | `fence`            | SeqCst  | a store before a load; pairs with heavy:A                                 |
 //! | heavy:A | `fence`            | SeqCst  | the same on the other side; pairs with light:A                            |
-//! | mode:A  | `MODE.load`/`store` | Relaxed | the word says which instruction to use and carries nothing; see above     |
+//! | mode:A  | `MODE.load`        | Relaxed | the word says which instruction to use and carries nothing; see above     |
+//! | mode:B  | `MODE.store`       | Relaxed | the same                                                                  |
+//! | light:B | `compiler_fence`   | SeqCst  | keeps the compiler from swapping the two; the processor is kept by membarrier |
 #![forbid(unsafe_code)]
 
 use crate::sync::atomic::{Ordering, fence};
@@ -46,6 +48,7 @@ use crate::sync::atomic::{Ordering, fence};
 pub fn light_barrier() {
     #[cfg(all(target_os = "linux", not(any(ringlog_loom, miri, ringlog_fence_only))))]
     if kernel::is_asymmetric() {
+        // ORD(light:B) SeqCst: the compiler only; see the table.
         std::sync::atomic::compiler_fence(Ordering::SeqCst);
         return;
     }
@@ -100,7 +103,7 @@ mod kernel {
             && known.contains_command(MembarrierCommand::RegisterPrivateExpedited)
             && membarrier(MembarrierCommand::RegisterPrivateExpedited).is_ok()
             && membarrier(MembarrierCommand::PrivateExpedited).is_ok();
-        // ORD(mode:A) Relaxed: as above.
+        // ORD(mode:B) Relaxed: as above.
         MODE.store(if able { ASYMMETRIC } else { FENCES }, Ordering::Relaxed);
         able
     }

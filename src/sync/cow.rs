@@ -4,8 +4,8 @@
 //! time. A reader keeps the value it took for as long as it likes: old values go when their last reader goes.
 #![forbid(unsafe_code)]
 
-use crate::sync::{Arc, Mutex};
-use std::{convert::Infallible, fmt, sync::PoisonError};
+use crate::sync::{Arc, Mutex, lock};
+use std::{convert::Infallible, fmt};
 
 /// A shared, copy-on-change value. Clones are handles to the same value.
 pub struct Cow<T>(Arc<Shared<T>>);
@@ -43,7 +43,7 @@ impl<T> Cow<T> {
     /// Replaces the value if `change(&current)` gives a new one, and hands out what `change` adds; an error changes
     /// nothing. So "create unless it exists" is one step.
     pub fn try_update<R, E>(&self, change: impl FnOnce(&T) -> Result<(T, R), E>) -> Result<(Arc<T>, R), E> {
-        let _only = self.0.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        let _only = lock(&self.0.writer);
         let (new, more) = change(&self.load())?;
         let new = Arc::new(new);
         self.0.current.store(new.clone());

@@ -113,7 +113,7 @@ impl Futex {
     }
 
     fn lock(&self) -> MutexGuard<'_, ()> {
-        self.stand_in.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        crate::sync::lock(&self.stand_in.0)
     }
 }
 

@@ -35,6 +35,17 @@ pub use std::{
 
 pub use crossbeam_utils::CachePadded;
 
+/// Locks, whoever panicked while holding it: what this crate keeps under a lock is whole between any two statements.
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// How many processors this process may use; 1 if nobody knows.
+pub fn processors() -> usize {
+    static COUNT: std::sync::OnceLock<usize> = std::sync::OnceLock::new();
+    *COUNT.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from))
+}
+
 /// One turn of a spin loop.
 #[inline(always)]
 pub fn spin_loop() {

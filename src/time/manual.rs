@@ -18,6 +18,7 @@ use crate::sync::{
     Arc, Condvar, Mutex, MutexGuard,
     atomic::Ordering,
     futex::{Futex, Woken},
+    lock,
 };
 use std::{
     sync::PoisonError,
@@ -117,7 +118,7 @@ impl ManualClock {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     /// Registers a sleep, unless it is over before it began.

@@ -16,8 +16,8 @@ use super::sleeper::Bell;
 use crate::sync::{
     Arc, Mutex,
     atomic::{AtomicBool, Ordering},
+    lock,
 };
-use std::sync::PoisonError;
 
 /// Ends blocking calls early: those that were given it, now and later. Clones cancel the same calls.
 #[derive(Clone, Debug)]
@@ -39,7 +39,7 @@ impl Canceller {
     pub fn cancel(&self) {
         // ORD(cancel:A) Release: what was done before. Pairs with ORD(is_cancelled:A).
         self.0.cancelled.store(true, Ordering::Release);
-        let bells = self.0.bells.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let bells = lock(&self.0.bells).clone();
         bells.iter().for_each(Bell::ring);
     }
 
@@ -52,7 +52,7 @@ impl Canceller {
     /// Rings `bell` on [`cancel`](Canceller::cancel) for as long as the registration lives. Look at
     /// [`is_cancelled`](Canceller::is_cancelled) after registering.
     pub fn register(&self, bell: &Bell) -> Cancellable<'_> {
-        self.0.bells.lock().unwrap_or_else(PoisonError::into_inner).push(bell.clone());
+        lock(&self.0.bells).push(bell.clone());
         Cancellable { canceller: self, bell: bell.clone() }
     }
 }
@@ -73,7 +73,7 @@ pub struct Cancellable<'a> {
 
 impl Drop for Cancellable<'_> {
     fn drop(&mut self) {
-        let mut bells = self.canceller.0.bells.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut bells = lock(&self.canceller.0.bells);
         if let Some(at) = bells.iter().position(|bell| bell.is_same(&self.bell)) {
             bells.swap_remove(at);
         }

@@ -46,11 +46,11 @@ use crate::sync::{
     CachePadded, Mutex, MutexGuard,
     atomic::{AtomicU32, Ordering},
     hint::{heavy_barrier, light_barrier},
+    lock,
 };
 use std::{
     collections::VecDeque,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::PoisonError,
     task::Waker,
 };
 
@@ -222,7 +222,7 @@ impl Event {
     }
 
     fn lock(&self) -> MutexGuard<'_, List> {
-        self.list.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.list)
     }
 }
 

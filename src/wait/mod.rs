@@ -11,3 +11,6 @@ pub use cancel::{Cancellable, Canceller};
 pub use event::{Event, Registration, Wake};
 pub use policy::{Spin, WaitPolicy};
 pub use sleeper::{Bell, Look, Sleeper, Wait, rescues};
+
+#[cfg(all(test, not(ringlog_loom)))]
+mod tests;

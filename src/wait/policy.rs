@@ -2,10 +2,10 @@
 #![forbid(unsafe_code)]
 
 use crate::{
-    sync::spin_loop,
+    sync::{processors, spin_loop},
     time::{Ticks, ticks, ticks_in},
 };
-use std::{sync::OnceLock, time::Duration};
+use std::time::Duration;
 
 /// How a member waits for records: what it gives of latency, throughput and processor time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -81,11 +81,6 @@ impl Spin {
     pub fn reset(&mut self) {
         self.until = None;
     }
-}
-
-fn processors() -> usize {
-    static COUNT: OnceLock<usize> = OnceLock::new();
-    *COUNT.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from))
 }
 
 #[cfg(all(test, not(ringlog_loom)))]

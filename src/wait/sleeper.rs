@@ -26,7 +26,8 @@
 //! |----------|-----------------|---------|-------------------------------------------------------------------------------------|
 //! | set:A    | `word.fetch_or` | Release | all that the ringer did before is seen by who is rung; pairs with listen:A. Not AcqRel: it reads nothing the owner wrote |
 //! | listen:A | `word.swap`     | Acquire | the other half of set:A; the read-modify-writes of several ringers form one release sequence |
-//! | rescue:A | `RESCUES`       | Relaxed | a counter                                                                           |
+//! | rescue:A | `RESCUES.load`  | Relaxed | a counter                                                                           |
+//! | rescue:B | `RESCUES.fetch_add` | Relaxed | a counter                                                                       |
 #![forbid(unsafe_code)]
 
 use super::event::{Event, Waiter};
@@ -238,6 +239,6 @@ static RESCUES: crate::sync::atomic::AtomicU64 = crate::sync::atomic::AtomicU64:
 #[cold]
 fn count_rescue() {
     #[cfg(not(ringlog_loom))]
-    // ORD(rescue:A) Relaxed: a counter.
+    // ORD(rescue:B) Relaxed: a counter.
     RESCUES.fetch_add(1, Ordering::Relaxed);
 }
