@@ -8,7 +8,7 @@
 //!
 //! | label  | operation            | order   | why this much, and why no more                                        |
 //! |--------|----------------------|---------|-----------------------------------------------------------------------|
-//! | fwait:A | `word.load`, fallback | Acquire | the check under the lock must see a change made before the lock was last released; the lock orders it, Acquire only keeps the two builds alike |
+//! | fwait:A | `word.load`, fallback | Relaxed | a change made before the lock was last released is seen, because the lock orders it; the caller reads the word again with its own ordering |
 #![forbid(unsafe_code)]
 
 use crate::sync::atomic::AtomicU32;
@@ -90,8 +90,8 @@ impl Futex {
             Some(_) if cfg!(ringlog_loom) => return Woken::TimedOut,
             Some(limit) => std::time::Instant::now().checked_add(limit),
         };
-        // ORD(fwait:A) Acquire: a change made before the lock was last released is seen; the waker takes the lock.
-        while self.word.load(Ordering::Acquire) == expected {
+        // ORD(fwait:A) Relaxed: a change made before the lock was last released is seen; the waker takes the lock.
+        while self.word.load(Ordering::Relaxed) == expected {
             guard = match until {
                 None => self.stand_in.1.wait(guard).unwrap_or_else(std::sync::PoisonError::into_inner),
                 Some(until) => {

@@ -9,7 +9,7 @@
 //!
 //! | label         | operation        | order   | why this much, and why no more                                        |
 //! |---------------|------------------|---------|-----------------------------------------------------------------------|
-//! | tick:A        | `word.fetch_or`  | Release | as every wake; pairs with the sleeper's own Acquire when it reads its word |
+//! | tick:A        | `word.fetch_or`  | Relaxed | says "look at the time", which is read under the lock               |
 //! | asleep:A      | `word.load`      | Relaxed | only whether it changed: counting, no data behind it                  |
 #![forbid(unsafe_code)]
 
@@ -58,8 +58,8 @@ impl Sleeping {
     }
 
     fn tick(&self) {
-        // ORD(tick:A) Release: as every wake; pairs with the sleeper's Acquire on its word.
-        self.word.word().fetch_or(Futex::TICK, Ordering::Release);
+        // ORD(tick:A) Relaxed: says "look at the time", which is read under the lock.
+        self.word.word().fetch_or(Futex::TICK, Ordering::Relaxed);
         self.word.wake(1);
     }
 }
