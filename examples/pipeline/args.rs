@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Parser, ValueHint};
+use clap::{Parser, ValueHint, value_parser};
 
 const ABOUT: &str = "\
 Sends departures from New York through a broker and reports what five groups made of them.
@@ -45,11 +45,11 @@ pub(crate) struct Args {
     pub(crate) key: String,
 
     /// Partitions of the topic
-    #[arg(short, long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=256))]
+    #[arg(short, long, value_name = "N", default_value_t = 4, value_parser = value_parser!(u32).range(1..=256))]
     pub(crate) partitions: u32,
 
     /// Records a partition holds before it blocks
-    #[arg(short, long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
+    #[arg(short, long, value_name = "N", default_value_t = 1024, value_parser = value_parser!(u32).range(1..=1 << 20))]
     pub(crate) capacity: u32,
 
     /// Lets `audit` take this long over each row [no value: 200]
@@ -61,7 +61,7 @@ pub(crate) struct Args {
         default_value_t = 0,
         default_missing_value = "200",
         hide_default_value = true,
-        value_parser = clap::value_parser!(u64).range(0..=60_000_000)
+        value_parser = value_parser!(u64).range(0..=60_000_000)
     )]
     pub(crate) slow_audit: u64,
 
@@ -70,7 +70,7 @@ pub(crate) struct Args {
     pub(crate) fail_every: u64,
 
     /// Attempts before a row becomes a dead letter
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = value_parser!(u32).range(1..=100))]
     pub(crate) attempts: u32,
 
     /// Shows no progress (nor is any shown without a terminal)

@@ -27,7 +27,7 @@ const CLOSE: Duration = Duration::from_secs(10);
 
 /// Publishes every departure, waits until all groups are done, and says what came of it.
 ///
-/// A file that cannot be read to its end is reported for as far as it goes, and the trouble comes back beside the report.
+/// A file that cannot be read to its end is reported for as far as it goes; the trouble comes back beside the report.
 pub(crate) fn run<R: BufRead>(
     args: &Args,
     source: &Source,

@@ -36,7 +36,7 @@ impl<R: BufRead> Lines<R> {
         Self { reader, buffer: Vec::new(), number: 0, bytes: 0 }
     }
 
-    /// The next line. Line breaks are LF or CRLF; the last line needs none. A byte order mark before the first is dropped.
+    /// The next line. Line breaks are LF or CRLF; the last line needs none. A byte order mark at the start is dropped.
     pub(crate) fn next(&mut self) -> io::Result<Line<'_>> {
         self.buffer.clear();
         let limit = LINE_BYTES_MAX as u64 + 2; // room for CRLF
@@ -77,7 +77,7 @@ pub(crate) struct Fields {
 }
 
 impl Fields {
-    /// Takes `line` apart. On failure the fields before the faulty one are kept, and the faulty one as far as it was read.
+    /// Takes `line` apart. On failure, the fields before the faulty one are kept, and what was read of that.
     pub(crate) fn split(&mut self, line: &str) -> Result<(), Unsplit> {
         self.text.clear();
         self.ends.clear();

@@ -1,5 +1,5 @@
-//! The display while it runs, on stderr and only if that is a terminal: how far the file is read, and how fast each group
-//! is and how far behind.
+//! The display while it runs, on stderr and only if that is a terminal: how far the file is read, and how fast each
+//! group is and how far behind.
 #![forbid(unsafe_code)]
 
 use std::time::{Duration, Instant};

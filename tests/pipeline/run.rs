@@ -111,16 +111,9 @@ fn build(profile: &Path) {
         Some("debug") | None => "dev",
         Some(name) => name,
     };
-    let mut above = profile.ancestors().skip(1);
-    let mut folder = above.next().expect("a profile's folder lies in a target folder");
     let mut cargo = Command::new(env!("CARGO"));
     cargo.args(["build", "--quiet", "--example", "pipeline", "--profile", name]);
     cargo.arg("--manifest-path").arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml"));
-    if !folder.join("CACHEDIR.TAG").exists() {
-        // Built for a platform asked for by name, which has a folder of its own.
-        cargo.arg("--target").arg(folder.file_name().expect("that folder has the platform's name"));
-        folder = above.next().expect("it lies in the target folder");
-    }
-    cargo.arg("--target-dir").arg(folder);
+    cargo.arg("--target-dir").arg(profile.parent().expect("a profile's folder lies in a target folder"));
     assert!(cargo.status().expect("cargo can be started").success(), "the example does not build");
 }
