@@ -49,7 +49,7 @@ fn a_drain_gives_up_at_its_deadline_and_names_who_is_behind() {
     group
         .subscribe("m", move |_| {
             started.send(()).unwrap();
-            drop(gate.recv());
+            _ = gate.recv();
         })
         .unwrap();
     topic.publish(0).unwrap();
@@ -77,7 +77,7 @@ fn a_group_without_a_member_holds_up_neither_drain_nor_close_and_is_in_the_accou
     topic.group("idle", GroupConfig::earliest()).unwrap();
     let left = topic.group("left", GroupConfig::earliest()).unwrap();
     let (open, gate) = mpsc::channel::<()>();
-    let member = left.subscribe("m", move |_| drop(gate.recv())).unwrap();
+    let member = left.subscribe("m", move |_| { _ = gate.recv() }).unwrap();
     topic.publish_batch(0..3).unwrap();
     let draining = thread::spawn({
         let broker = broker.clone();
@@ -101,7 +101,7 @@ fn what_was_published_before_a_close_is_delivered_and_nothing_is_taken_after_it(
         let seen = Arc::new(AtomicUsize::new(0));
         let count = seen.clone();
         let group = topic.group("g", GroupConfig::earliest()).unwrap();
-        group.subscribe("m", move |_| drop(count.fetch_add(1, Ordering::Relaxed))).unwrap();
+        group.subscribe("m", move |_| { _ = count.fetch_add(1, Ordering::Relaxed) }).unwrap();
         topic.publish_batch(0..10).unwrap();
         let account = broker.close(Some(LONG));
         assert_eq!((account.acked(), account.left(), seen.load(Ordering::Relaxed)), (10, 0, 10));
@@ -123,7 +123,7 @@ fn every_publish_accepted_beside_a_close_is_delivered() {
         let seen = Arc::new(AtomicUsize::new(0));
         let count = seen.clone();
         let group = topic.group("g", GroupConfig::earliest()).unwrap();
-        group.subscribe("m", move |_| drop(count.fetch_add(1, Ordering::Relaxed))).unwrap();
+        group.subscribe("m", move |_| { _ = count.fetch_add(1, Ordering::Relaxed) }).unwrap();
         let start = Arc::new(Barrier::new(3));
         let publishers: Vec<_> = (0..2)
             .map(|_| {
@@ -156,7 +156,7 @@ fn handlers_may_publish_while_others_are_refused() {
     group
         .subscribe("m", move |record: &ringlog::Record<'_, i32>| {
             started.send(()).unwrap();
-            drop(gate.recv());
+            _ = gate.recv();
             onward.publish(**record).map(drop)
         })
         .unwrap();
@@ -188,7 +188,7 @@ fn a_hung_handler_costs_a_close_its_deadline_and_its_late_ack_counts_nothing() {
     group
         .subscribe("m", move |_| {
             started.send(()).unwrap();
-            drop(gate.recv());
+            _ = gate.recv();
         })
         .unwrap();
     topic.publish_batch(0..3).unwrap();
@@ -223,7 +223,7 @@ fn closers_at_once_get_one_account_and_the_shortest_deadline_counts() {
     group
         .subscribe("m", move |_| {
             started.send(()).unwrap();
-            drop(gate.recv());
+            _ = gate.recv();
         })
         .unwrap();
     topic.publish(0).unwrap();
@@ -278,7 +278,7 @@ fn dropping_the_last_handle_closes_without_waiting_even_inside_a_handler() {
     group
         .subscribe("m", move |_| {
             started.send(()).unwrap();
-            drop(gate.recv());
+            _ = gate.recv();
             drop(own.lock().unwrap().take());
         })
         .unwrap();
@@ -301,7 +301,7 @@ fn nothing_of_a_broker_is_left_over_when_its_handles_are_gone() {
     let weak: Weak<()> = Arc::downgrade(&value);
     let (gone, ended) = mpsc::channel::<()>();
     let broker = Broker::new();
-    let topic = broker.create_topic("orders", TopicConfig::new().capacity(4)).unwrap();
+    let topic = broker.create_topic("orders", TopicConfig::<Arc<()>>::new().capacity(4)).unwrap();
     let group = topic.group("g", GroupConfig::earliest()).unwrap();
     let own = topic.clone();
     let member = group

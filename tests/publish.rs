@@ -159,7 +159,7 @@ fn what_nobody_hears_takes_its_offset_and_is_not_kept() {
 #[test]
 fn a_batch_is_contiguous_in_each_partition_and_in_order() {
     let broker = Broker::new();
-    let topic = broker.create_topic("a", TopicConfig::new().capacity(8).partitions(2)).unwrap();
+    let topic = broker.create_topic("a", TopicConfig::<i32>::new().capacity(8).partitions(2)).unwrap();
     let got = Arc::new(std::sync::Mutex::new(vec![Vec::new(); 2]));
     let group = topic.group("g", GroupConfig::earliest()).unwrap();
     let seen = got.clone();
@@ -269,7 +269,7 @@ fn a_handler_may_wait_for_a_group_that_another_thread_serves() {
     let first = broker.create_topic("first", TopicConfig::new()).unwrap();
     let second = broker.create_topic("second", TopicConfig::new().capacity(1).block(None)).unwrap();
     let (open, gate) = mpsc::channel::<()>();
-    second.group("slow", GroupConfig::earliest()).unwrap().subscribe("m", move |_| drop(gate.recv())).unwrap();
+    second.group("slow", GroupConfig::earliest()).unwrap().subscribe("m", move |_| { _ = gate.recv() }).unwrap();
     let onward = second.clone();
     let forward = move |record: &ringlog::Record<'_, i32>| onward.publish(**record).map(drop);
     first.group("forward", GroupConfig::earliest()).unwrap().subscribe("m", forward).unwrap();
