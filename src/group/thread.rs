@@ -44,6 +44,8 @@ pub fn drive(inbox: &Arc<Inbox>, ends: Ends) {
         match driver.round() {
             Round::Worked => spin.reset(),
             Round::Paced => spin_loop(),
+            // It let go of its last lane in this very round, and nobody else will ring for that.
+            Round::Idle { .. } if driver.has_finished() => inbox.ring(),
             Round::Idle { .. } if spin.turn() => {}
             Round::Idle { until } => {
                 driver.sleep(&mut sleeper, inbox, until);
@@ -101,6 +103,10 @@ impl Driver {
         }
         slots.sort_by(|one, two| one.0.cmp(&two.0));
         self.slots = slots.into_iter().map(|(_, visit)| visit).collect();
+    }
+
+    fn has_finished(&self) -> bool {
+        self.tasks.iter().any(|task| task.finished())
     }
 
     /// The most eager of the members' policies.
