@@ -77,7 +77,7 @@ fn a_group_without_a_member_holds_up_neither_drain_nor_close_and_is_in_the_accou
     topic.group("idle", GroupConfig::earliest()).unwrap();
     let left = topic.group("left", GroupConfig::earliest()).unwrap();
     let (open, gate) = mpsc::channel::<()>();
-    let member = left.subscribe("m", move |_| { _ = gate.recv() }).unwrap();
+    let member = left.subscribe("m", move |_| _ = gate.recv()).unwrap();
     topic.publish_batch(0..3).unwrap();
     let draining = thread::spawn({
         let broker = broker.clone();
@@ -101,7 +101,7 @@ fn what_was_published_before_a_close_is_delivered_and_nothing_is_taken_after_it(
         let seen = Arc::new(AtomicUsize::new(0));
         let count = seen.clone();
         let group = topic.group("g", GroupConfig::earliest()).unwrap();
-        group.subscribe("m", move |_| { _ = count.fetch_add(1, Ordering::Relaxed) }).unwrap();
+        group.subscribe("m", move |_| _ = count.fetch_add(1, Ordering::Relaxed)).unwrap();
         topic.publish_batch(0..10).unwrap();
         let account = broker.close(Some(LONG));
         assert_eq!((account.acked(), account.left(), seen.load(Ordering::Relaxed)), (10, 0, 10));
@@ -123,7 +123,7 @@ fn every_publish_accepted_beside_a_close_is_delivered() {
         let seen = Arc::new(AtomicUsize::new(0));
         let count = seen.clone();
         let group = topic.group("g", GroupConfig::earliest()).unwrap();
-        group.subscribe("m", move |_| { _ = count.fetch_add(1, Ordering::Relaxed) }).unwrap();
+        group.subscribe("m", move |_| _ = count.fetch_add(1, Ordering::Relaxed)).unwrap();
         let start = Arc::new(Barrier::new(3));
         let publishers: Vec<_> = (0..2)
             .map(|_| {

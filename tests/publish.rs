@@ -269,7 +269,7 @@ fn a_handler_may_wait_for_a_group_that_another_thread_serves() {
     let first = broker.create_topic("first", TopicConfig::new()).unwrap();
     let second = broker.create_topic("second", TopicConfig::new().capacity(1).block(None)).unwrap();
     let (open, gate) = mpsc::channel::<()>();
-    second.group("slow", GroupConfig::earliest()).unwrap().subscribe("m", move |_| { _ = gate.recv() }).unwrap();
+    second.group("slow", GroupConfig::earliest()).unwrap().subscribe("m", move |_| _ = gate.recv()).unwrap();
     let onward = second.clone();
     let forward = move |record: &ringlog::Record<'_, i32>| onward.publish(**record).map(drop);
     first.group("forward", GroupConfig::earliest()).unwrap().subscribe("m", forward).unwrap();

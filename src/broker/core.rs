@@ -13,6 +13,7 @@ use super::registry::AnyTopic;
 use super::route::{Rule, Turns};
 use crate::group::GroupStats;
 use crate::log::{AppendCtl, AppendError, Appended, AppendedAll, Log};
+use crate::ring::{Refused, Why};
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use std::any::{Any, type_name};
@@ -82,9 +83,9 @@ impl<T: Send + Sync + 'static> Core<T> {
         let Some(log) = self.logs.get(at as usize) else {
             return Err(self.no_such(at, value));
         };
-        match log.try_append(value) {
+        match log.offer(value) {
             Ok(appended) => Ok(published(at, appended)),
-            Err(error) => self.append_slow(log, at, error, block),
+            Err(refused) => self.append_slow(log, at, refused, block),
         }
     }
 
@@ -94,18 +95,18 @@ impl<T: Send + Sync + 'static> Core<T> {
         &self,
         log: &Log<T>,
         at: u32,
-        error: AppendError<T>,
+        refused: Refused<T>,
         block: Option<Duration>,
     ) -> Result<Published, PublishError<T>> {
-        let error = match error {
-            AppendError::Full { value, .. } if block != Some(Duration::ZERO) => {
-                let refuse = |tag| self.groups.stepped_here(tag);
-                match log.append(value, self.life.within(block), &ctl(&refuse)) {
-                    Ok(appended) => return Ok(published(at, appended)),
-                    Err(error) => error,
-                }
+        let Refused { value, why } = refused;
+        let error = if why == Why::Full && block != Some(Duration::ZERO) {
+            let refuse = |tag| self.groups.stepped_here(tag);
+            match log.append(value, self.life.within(block), &ctl(&refuse)) {
+                Ok(appended) => return Ok(published(at, appended)),
+                Err(error) => error,
             }
-            error => error,
+        } else {
+            log.refusal(why, value, 1, Duration::ZERO)
         };
         Err(self.explain(at, error))
     }

@@ -4,7 +4,8 @@
 use super::batch::{self, Stored};
 use super::core::{self, Core, Published, ctl, published};
 use super::error::{BatchError, PublishError, Share};
-use crate::log::{AppendError, LogProducer};
+use crate::log::LogProducer;
+use crate::ring::{Refused, Why};
 use crate::sync::Arc;
 use crate::time::Deadline;
 use std::fmt;
@@ -152,9 +153,9 @@ impl<T: Send + Sync + 'static> Producer<T> {
         let Some(log) = self.logs.get_mut(at as usize) else {
             return Err(self.core.no_such(at, value));
         };
-        match log.try_append(value) {
+        match log.offer(value) {
             Ok(appended) => Ok(published(at, appended)),
-            Err(error) => self.append_slow(at, error, block),
+            Err(refused) => self.append_slow(at, refused, block),
         }
     }
 
@@ -163,19 +164,20 @@ impl<T: Send + Sync + 'static> Producer<T> {
     fn append_slow(
         &mut self,
         at: u32,
-        error: AppendError<T>,
+        refused: Refused<T>,
         block: Option<Duration>,
     ) -> Result<Published, PublishError<T>> {
         let core = &self.core;
-        let error = match error {
-            AppendError::Full { value, .. } if block != Some(Duration::ZERO) => {
-                let refuse = |tag| core.groups.stepped_here(tag);
-                match self.logs[at as usize].append(value, core.life.within(block), &ctl(&refuse)) {
-                    Ok(appended) => return Ok(published(at, appended)),
-                    Err(error) => error,
-                }
+        let log = &mut self.logs[at as usize];
+        let Refused { value, why } = refused;
+        let error = if why == Why::Full && block != Some(Duration::ZERO) {
+            let refuse = |tag| core.groups.stepped_here(tag);
+            match log.append(value, core.life.within(block), &ctl(&refuse)) {
+                Ok(appended) => return Ok(published(at, appended)),
+                Err(error) => error,
             }
-            error => error,
+        } else {
+            log.log().refusal(why, value, 1, Duration::ZERO)
         };
         Err(core.explain(at, error))
     }

@@ -218,6 +218,13 @@ impl<T: Send + Sync + 'static> Log<T> {
         (tag != OWN).then(|| Limiting { tag, lag: self.end().lag_behind(position) })
     }
 
+    /// As [`Log::try_append`], for callers that go on to wait: a refusal is not counted and not explained yet, see
+    /// [`Log::refusal`].
+    #[inline]
+    pub fn offer(&self, value: T) -> Result<Appended, Refused<T>> {
+        self.ring.try_push(value).map(|offset| self.stored(offset, false))
+    }
+
     /// Stores one record if there is room. Lock-free; never waits.
     #[inline]
     pub fn try_append(&self, value: T) -> Result<Appended, AppendError<T>> {
@@ -253,7 +260,7 @@ impl<T: Send + Sync + 'static> Log<T> {
 
     /// What to tell the caller whose attempt failed.
     #[cold]
-    pub(super) fn refusal<V>(&self, why: Why, value: V, len: usize, waited: Duration) -> AppendError<V> {
+    pub fn refusal<V>(&self, why: Why, value: V, len: usize, waited: Duration) -> AppendError<V> {
         match why {
             Why::Full => {
                 count(&self.rejected);

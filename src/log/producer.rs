@@ -28,6 +28,12 @@ impl<T: Send + Sync + 'static> LogProducer<T> {
         &self.log
     }
 
+    /// As [`LogProducer::try_append`], for callers that go on to wait; see [`Log::offer`].
+    #[inline]
+    pub fn offer(&mut self, value: T) -> Result<Appended, Refused<T>> {
+        self.tail.try_push(value).map(|offset| self.log.stored(offset, false))
+    }
+
     /// Stores one record if there is room. Wait-free.
     #[inline]
     pub fn try_append(&mut self, value: T) -> Result<Appended, AppendError<T>> {
