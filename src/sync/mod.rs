@@ -10,6 +10,8 @@ pub mod cow;
 pub mod epoch;
 pub mod futex;
 pub mod hint;
+#[cfg(ringlog_tsan)]
+mod seen;
 
 /// Atomic types and fences.
 pub mod atomic {
@@ -27,11 +29,12 @@ pub use loom::{
     sync::{Arc, Condvar, Mutex, MutexGuard},
     thread,
 };
+#[cfg(all(ringlog_tsan, not(ringlog_loom)))]
+pub use seen::{Condvar, Mutex, MutexGuard};
+#[cfg(all(not(ringlog_tsan), not(ringlog_loom)))]
+pub use std::sync::{Condvar, Mutex, MutexGuard};
 #[cfg(not(ringlog_loom))]
-pub use std::{
-    sync::{Arc, Condvar, Mutex, MutexGuard},
-    thread,
-};
+pub use std::{sync::Arc, thread};
 
 pub use crossbeam_utils::CachePadded;
 
