@@ -163,11 +163,13 @@ fn act(stage: &Arc<Stage>) -> (Vec<Published>, Vec<Reading>) {
 /// Ends the process when the guard is not dropped in time: a hang is a failure that says so. (A flag and parking, no
 /// lock of the prebuilt standard library, which ThreadSanitizer cannot see into.)
 pub(crate) fn watchdog(seconds: u64) -> impl Drop {
-    struct Watch(Arc<AtomicBool>, thread::Thread);
+    struct Watch(Arc<AtomicBool>, Option<thread::JoinHandle<()>>);
     impl Drop for Watch {
         fn drop(&mut self) {
             self.0.store(true, Ordering::Release);
-            self.1.unpark();
+            let thread = self.1.take().expect("dropped once");
+            thread.thread().unpark();
+            thread.join().expect("the watch ends");
         }
     }
     let done = Arc::new(AtomicBool::new(false));
@@ -182,5 +184,5 @@ pub(crate) fn watchdog(seconds: u64) -> impl Drop {
             thread::park_timeout(left);
         }
     });
-    Watch(done, thread.thread().clone())
+    Watch(done, Some(thread))
 }
