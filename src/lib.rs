@@ -34,8 +34,8 @@ pub use broker::{
 #[cfg(not(ringlog_loom))]
 pub use group::{
     Backoff, Batch, BatchOutcome, ConfigError, ControlError, Executor, Failure, GroupConfig, GroupError, GroupStats,
-    IntoBatchOutcome, IntoOutcome, LaneStats, Letter, Outcome, PlaceError, Record, Retry, Run, SeekTo, StartAt,
-    SubscribeError,
+    IntoBatchOutcome, IntoOutcome, LaneStats, Letter, Outcome, Place, PlaceError, Record, Retry, Run, SeekTo, StartAt,
+    Step, SubscribeError,
 };
 pub use log::Retain;
 pub use sync::futex::{Futex, Woken};
