@@ -257,6 +257,9 @@ impl State {
             "{} {now} {}/{} {}/{} budget {}{fault}: {step:?}, next {next}",
             self.steps, place.topic, place.partition, place.group, place.member, turn.budget,
         );
+        if let (true, Some(next), Step::Waits) = (turn.panic, task.next(at.lane), step) {
+            self.panics.push((place.group.clone(), place.partition, next)); // the record has not come yet
+        }
         if let Some(visit) = self.visits.iter_mut().find(|visit| visit.task == at.task && visit.lane == at.lane) {
             visit.settle(step, task.event(at.lane));
             if step == Step::Waits && task.ready(at.lane) {

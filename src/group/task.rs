@@ -98,7 +98,7 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> MemberTask<T, D> {
         let slot = &mut self.slots[index];
         let word = slot.lane.word.load();
         slot.seen = word;
-        let mine = word.owner() == self.member && word.target() == self.member;
+        let mine = word.is_of(self.member);
         if let Some(held) = slot.held.take_if(|_| !mine || word.is_ended()) {
             let next = slot.lane.let_go(held);
             slot.seen = slot.lane.word.load();
@@ -315,12 +315,13 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> Task for MemberTask<T, D> {
     }
 
     fn ready(&self, index: usize) -> bool {
-        let slot = &self.slots[index];
-        if slot.lane.word.differs(slot.seen) {
-            return true;
-        }
-        slot.held.as_ref().is_some_and(|held| held.due.is_none() && held.next.precedes(slot.lane.log.end()))
-            && slot.seen.paused() == 0
+        let Slot { lane, held, .. } = &self.slots[index];
+        let word = lane.word.load();
+        let (mine, runs) = (word.is_of(self.member), word.paused() == 0);
+        let Some(held) = held else { return mine && runs && !word.is_ended() };
+        let moved = || held.epoch != lane.gate.epoch();
+        let data = || held.due.is_none() && held.next.precedes(lane.log.end());
+        !mine || word.is_ended() || (runs && (moved() || data()))
     }
 
     fn event(&self, index: usize) -> Option<&Event> {

@@ -110,6 +110,11 @@ impl Word {
         MemberId(((self.0 >> TARGET_SHIFT) & u64::from(MemberId::MAX)) as u32)
     }
 
+    /// Whether it is this member's, and stays so.
+    pub(super) fn is_of(self, member: MemberId) -> bool {
+        self.owner() == member && self.target() == member
+    }
+
     fn with_owner(self, id: MemberId) -> Self {
         Word(self.0 & !(u64::from(MemberId::MAX) << OWNER_SHIFT) | u64::from(id.0) << OWNER_SHIFT)
     }
@@ -167,8 +172,7 @@ impl LaneWord {
     /// free, owner = target = `me` → HELD. ENDED, HELD, paused, somebody else's: refused with the word.
     pub(super) fn take(&self, me: MemberId) -> Result<Word, Word> {
         let free = |w: Word| !w.is_held() && !w.is_ended() && w.paused() == 0;
-        let mine = |w: Word| w.owner() == me && w.target() == me;
-        self.change(|w| (free(w) && mine(w)).then_some(Word(w.0 | HELD))).map(|(_, new)| new)
+        self.change(|w| (free(w) && w.is_of(me)).then_some(Word(w.0 | HELD))).map(|(_, new)| new)
     }
 
     /// HELD → free, owner := target. Returns the word after; its owner is to be rung.
