@@ -15,7 +15,8 @@ fn run(seed: u64, capacity: usize) -> String {
     let first = one.member("a").run(&lab.manual).subscribe(flaky).unwrap();
     two.member("t").run(&lab.manual).subscribe_with(|_| |_: &ringlog::Record<'_, u64>| ()).unwrap();
     for round in 0..30 {
-        lab.feed(&topic, round % 3, [u64::from(round)]);
+        let published = topic.publish_to(round % 3, u64::from(round)).is_ok();
+        lab.manual.note(format_args!("published {round}: {published}"));
         lab.manual.run(2);
         match round {
             5 => drop(one.member("b").run(&lab.manual).subscribe(flaky).unwrap()),

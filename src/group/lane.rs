@@ -64,7 +64,7 @@ impl<T: Send + Sync + 'static> Lane<T> {
         let start = match start {
             StartAt::Earliest => Start::Earliest,
             StartAt::Latest => Start::End,
-            StartAt::Offset(offset) => Start::At(Seq::new(offset)),
+            StartAt::Offset(offset) => Start::At(within(&log, offset)),
         };
         let gate = log.join(start, Id::fresh().get());
         let (next, epoch) = gate.snapshot();
@@ -117,11 +117,11 @@ impl<T: Send + Sync + 'static> Lane<T> {
                 return None;
             }
             let want = match to {
-                SeekTo::Earliest => Seq::ZERO,
+                SeekTo::Earliest => self.log.earliest(),
                 SeekTo::Latest => self.log.end(),
-                SeekTo::Offset(offset) => Seq::new(offset),
+                SeekTo::Offset(offset) => within(&self.log, offset),
             };
-            let moved = self.log.ring().seek(&self.gate, want.later(self.log.earliest()));
+            let moved = self.log.ring().seek(&self.gate, want);
             self.count(moved);
             self.word.nudge();
             moved
@@ -187,6 +187,12 @@ impl<T: Send + Sync + 'static> Lane<T> {
             }
         }
     }
+}
+
+/// The offset, or the nearest one that is kept. Compared as numbers: positions compare by distance, and an offset from
+/// outside may be any number.
+fn within<T: Send + Sync + 'static>(log: &Log<T>, offset: u64) -> Seq {
+    Seq::new(offset.max(log.earliest().get()).min(log.end().get()))
 }
 
 impl<T> fmt::Debug for Lane<T> {
