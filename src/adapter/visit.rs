@@ -35,11 +35,11 @@ impl Losses {
 
     /// Whether this one is lost.
     fn swallows(&self) -> bool {
-        // ORD(lose:B) Relaxed: as ORD(lose:A).
+        // ORD(lose:B) Relaxed: as the plan.
         let left = self.0.load(Ordering::Relaxed);
         let next = if left == 0 { Self::NONE } else { left - 1 };
         if left != Self::NONE {
-            // ORD(lose:C) Relaxed: as ORD(lose:A).
+            // ORD(lose:C) Relaxed: as the plan.
             self.0.store(next, Ordering::Relaxed);
         }
         left == 0
@@ -75,7 +75,7 @@ impl Visit {
     }
 
     pub(super) fn is_awake(&self) -> bool {
-        // ORD(alarm:B) Acquire: the step sees what the notifier published. Pairs with ORD(alarm:A).
+        // ORD(alarm:B) Acquire: the step sees what the notifier published. Pairs with ORD(alarm:A), ORD(alarm:C).
         self.alarm.awake.load(Ordering::Acquire)
     }
 
@@ -85,7 +85,7 @@ impl Visit {
     }
 
     pub(super) fn wake(&mut self) {
-        // ORD(alarm:C) Release: as ORD(alarm:A). Pairs with ORD(alarm:B).
+        // ORD(alarm:C) Release: what the ringer changed. Pairs with ORD(alarm:B).
         self.alarm.awake.store(true, Ordering::Release);
         self.due = None;
     }
@@ -114,7 +114,7 @@ impl Visit {
 
     /// Hangs the alarm into the event's list, where it stays until it goes off.
     fn arm(&self, event: &Event) {
-        // ORD(armed:B) Relaxed: as ORD(armed:A).
+        // ORD(armed:B) Relaxed: who finds it unset hangs it up; nothing is read through it.
         if !self.alarm.armed.swap(true, Ordering::Relaxed) {
             std::mem::forget(event.register_waker(&Waker::from(self.alarm.clone())));
         }

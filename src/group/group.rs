@@ -170,7 +170,7 @@ impl<T: Send + Sync + 'static> Group<T> {
             (all, self.deal_under(&roster))
         };
         for member in &all {
-            // ORD(left:C) Release: as ORD(left:B), after the deal. Pairs with ORD(left:A).
+            // ORD(left:C) Release: after the deal, as in `leave`. Pairs with ORD(left:A).
             member.left.store(true, Ordering::Release);
         }
         rings.iter().chain(all.iter().flat_map(|member| member.seats.iter())).for_each(|seat| seat.ring());

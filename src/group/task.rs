@@ -342,7 +342,7 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> Task for MemberTask<T, D> {
     }
 
     fn finished(&self) -> bool {
-        // ORD(left:A) Acquire: the leaver's re-deal comes before; pairs with ORD(left:B). With it we do not mistake a
+        // ORD(left:A) Acquire: the leaver's re-deal comes before; pairs with ORD(left:B), ORD(left:C). With it we do not mistake a
         // lane that is still ours for one that nobody gave us.
         self.left.load(Ordering::Acquire) && self.slots.iter().all(|slot| slot.held.is_none())
     }

@@ -150,7 +150,7 @@ impl LaneWord {
     /// Whether anybody changed the word since `seen` (inv. 3).
     #[inline(always)]
     pub(super) fn differs(&self, seen: Word) -> bool {
-        // ORD(word:B) Relaxed: nothing is read through it; a boundary loads the word again by ORD(word:A).
+        // ORD(word:B) Relaxed: nothing is read through it; a boundary loads the word again.
         self.0.load(Ordering::Relaxed) != seen.0
     }
 
@@ -160,7 +160,8 @@ impl LaneWord {
         loop {
             let new = to(seen).ok_or(seen)?;
             explore();
-            // ORD(change:A) AcqRel: hands over what we wrote, takes over what was handed to us. Pairs with itself.
+            // ORD(change:A) AcqRel: hands over what we wrote, takes over what was handed to us. Pairs with itself, and with
+            // ORD(word:A), ORD(change:B).
             // ORD(change:B) Acquire: the loop decides on what it found. Pairs with ORD(change:A).
             match self.0.compare_exchange_weak(seen.0, new.0, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => return Ok((seen, new)),
