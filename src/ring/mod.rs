@@ -55,6 +55,11 @@ pub struct Ring<T> {
 impl<T: Send + Sync + 'static> Ring<T> {
     /// A ring. Its pages are reserved at once and touched one by one as they are needed (or now, if `prefault`).
     pub fn new(options: Options) -> Result<Arc<Self>, OutOfMemory> {
+        Self::with_spares(options, SPARES)
+    }
+
+    /// A ring with another number of spare pages: with none, pages come round soonest, which is what models want.
+    pub fn with_spares(options: Options, spares: usize) -> Result<Arc<Self>, OutOfMemory> {
         let Options { capacity, producers, prefault, first } = options;
         let geometry = Geometry::new(capacity);
         let shared = producers == Producers::Shared;
@@ -63,7 +68,7 @@ impl<T: Send + Sync + 'static> Ring<T> {
             tail: Arc::new(Tail::new(producers, first)),
             granted: CachePadded::new(AtomicU64::new(Stamped::new(first, 0).word())),
             table: Table::new(geometry.pages()),
-            pages: Pages::new(geometry.pages() + SPARES, geometry.slots(), shared, prefault)?,
+            pages: Pages::new(geometry.pages() + spares, geometry.slots(), shared, prefault)?,
             holds: Holds::new(),
             gates: EpochCell::new(Vec::new()),
             joining: Mutex::new(Vec::new()),

@@ -1,0 +1,163 @@
+//! Gates that come, go and move while producers run: what a gate covers is never lost, and nothing exceeds the capacity.
+#![cfg(ringlog_loom)]
+
+use loom::sync::Arc;
+use loom::thread;
+use loom_tests::{Model, Tally};
+use ringlog::internals::ring::{Options, Peek, Producers, Ring, Start};
+use ringlog::internals::seq::{Capacity, Seq};
+
+fn ring<T: Send + Sync + 'static>(capacity: usize, producers: Producers) -> Arc<Ring<T>> {
+    let capacity = Capacity::new(capacity).unwrap();
+    Ring::with_spares(Options { capacity, producers, prefault: false, first: Seq::ZERO }, 0).unwrap()
+}
+
+/// A gate that stands at `from` covers everything from there on.
+fn covered(ring: &Arc<Ring<u64>>, from: Seq) {
+    assert!(ring.end().since(from) <= ring.capacity().get(), "more than the capacity behind the end");
+    let mut reader = ring.reader(from);
+    match reader.peek(1) {
+        Peek::Ready(run) => assert_eq!((run.first(), *run.get(0)), (from, from.get())),
+        Peek::Pending => {}
+        Peek::Lapped { .. } => panic!("lost a record that a gate covers"),
+    }
+}
+
+fn publisher(ring: &Arc<Ring<u64>>, count: u64, tally: &Tally) -> thread::JoinHandle<()> {
+    let (mut pen, tally) = (ring.exclusive().unwrap(), tally.clone());
+    thread::spawn(move || {
+        let from = pen.ring().end().get();
+        for n in from..from + count {
+            if pen.try_push(n).is_err() {
+                tally.saw("full");
+                return;
+            }
+        }
+    })
+}
+
+fn joins(capacity: usize, count: u64) -> impl Fn(&Tally) + Send + Sync + 'static {
+    move |tally| {
+        let ring = ring::<u64>(capacity, Producers::Exclusive);
+        let producer = publisher(&ring, count, tally);
+        let joiner = {
+            let (ring, tally) = (ring.clone(), tally.clone());
+            thread::spawn(move || {
+                let gate = ring.join(Start::Earliest, 0);
+                let at = gate.position();
+                ringlog::internals::sync::explore();
+                covered(&ring, at);
+                tally.saw(if at == Seq::ZERO { "from the start" } else { "late" });
+                if capacity > 1 {
+                    return;
+                }
+                ring.leave(&gate);
+                assert!(gate.commit(0, at, at).is_err());
+            })
+        };
+        producer.join().unwrap();
+        joiner.join().unwrap();
+    }
+}
+
+#[test]
+fn joining_and_leaving_beside_a_producer() {
+    Model::new("join, leave").at_least(1_000).run(&["from the start", "late", "full"], joins(1, 3));
+}
+
+#[test]
+fn joining_beside_a_producer_on_pages_of_two() {
+    Model::new("join, two records a page").at_least(1_000).run(&["from the start", "late", "full"], joins(2, 5));
+}
+
+/// Two producers and a joiner: no raise that missed the joiner counts.
+#[test]
+fn joining_beside_two_producers() {
+    Model::new("join, two producers").at_least(1_000).run(&["stored", "full", "from the start", "late"], |tally| {
+        let ring = ring::<u64>(1, Producers::Shared);
+        ring.try_push(0).unwrap();
+        let producers: Vec<_> = (0..2)
+            .map(|_| {
+                let (ring, tally) = (ring.clone(), tally.clone());
+                thread::spawn(move || tally.saw(if ring.try_push(1).is_ok() { "stored" } else { "full" }))
+            })
+            .collect();
+        let joiner = {
+            let (ring, tally) = (ring.clone(), tally.clone());
+            thread::spawn(move || {
+                let gate = ring.join(Start::Earliest, 0);
+                let at = gate.position();
+                assert!(ring.end().since(at) <= 1, "more than the capacity behind the end");
+                assert!(!matches!(ring.reader(at).peek(1), Peek::Lapped { .. }), "lost a record that a gate covers");
+                tally.saw(if at == Seq::ZERO { "from the start" } else { "late" });
+                gate
+            })
+        };
+        producers.into_iter().for_each(|p| p.join().unwrap());
+        let gate = joiner.join().unwrap();
+        assert!(ring.end().since(gate.position()) <= 1, "more than the capacity behind the end");
+    });
+}
+
+/// A seek back against a raise that may have looked before: it lands where everything is still there.
+#[test]
+fn a_seek_back_beside_a_producer() {
+    Model::new("seek back").at_least(100).run(&["whole way", "part of the way", "full"], |tally| {
+        let ring = ring::<u64>(2, Producers::Exclusive);
+        let gate = ring.join(Start::End, 0);
+        let mut pen = ring.exclusive().unwrap();
+        pen.try_push(0).unwrap();
+        pen.try_push(1).unwrap();
+        gate.commit(0, Seq::ZERO, Seq::new(2)).unwrap();
+        let producer = {
+            let tally = tally.clone();
+            thread::spawn(move || {
+                for n in 2..5 {
+                    if pen.try_push(n).is_err() {
+                        tally.saw("full");
+                        return;
+                    }
+                }
+            })
+        };
+        let seeker = {
+            let (ring, tally) = (ring.clone(), tally.clone());
+            thread::spawn(move || {
+                let moved = ring.seek(&gate, Seq::ZERO);
+                assert_eq!((moved.to, gate.epoch()), (gate.position(), 1));
+                ringlog::internals::sync::explore();
+                covered(&ring, moved.to);
+                tally.saw(if moved.to == Seq::ZERO { "whole way" } else { "part of the way" });
+                gate
+            })
+        };
+        producer.join().unwrap();
+        let gate = seeker.join().unwrap();
+        assert!(ring.end().since(gate.position()) <= 2, "more than the capacity behind the end");
+    });
+}
+
+/// A late commit changes nothing: either it came before the seek, or it is refused.
+#[test]
+fn a_commit_against_a_seek() {
+    Model::new("commit against seek").at_least(10).run(&["before", "refused"], |tally| {
+        let ring = ring::<u64>(4, Producers::Shared);
+        let gate = ring.join(Start::End, 0);
+        (0..4).for_each(|n| assert!(ring.try_push(n).is_ok()));
+        let owner = {
+            let (gate, tally) = (gate.clone(), tally.clone());
+            thread::spawn(move || match gate.commit(0, Seq::ZERO, Seq::new(3)) {
+                Ok(()) => tally.saw("before"),
+                Err(_) => tally.saw("refused"),
+            })
+        };
+        let seeker = {
+            let (ring, gate) = (ring.clone(), gate.clone());
+            thread::spawn(move || ring.seek(&gate, Seq::new(1)))
+        };
+        owner.join().unwrap();
+        let moved = seeker.join().unwrap();
+        assert_eq!((moved.to, gate.snapshot()), (Seq::new(1), (Seq::new(1), 1)));
+        assert!([Seq::ZERO, Seq::new(3)].contains(&moved.from));
+    });
+}

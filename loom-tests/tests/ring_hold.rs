@@ -1,0 +1,225 @@
+//! Holds: what a reader has in hand stays, whatever producers and movers of gates do; stalled claims too.
+#![cfg(ringlog_loom)]
+
+use loom::sync::Arc;
+use loom::thread;
+use loom_tests::{Model, Tally};
+use ringlog::internals::ring::{Gate, Options, Peek, Producers, Reader, Ring, Start};
+use ringlog::internals::seq::{Capacity, Seq};
+
+fn ring<T: Send + Sync + 'static>(capacity: usize, producers: Producers) -> Arc<Ring<T>> {
+    let capacity = Capacity::new(capacity).unwrap();
+    Ring::with_spares(Options { capacity, producers, prefault: false, first: Seq::ZERO }, 0).unwrap()
+}
+
+/// Reads without a gate, `looks` times: records are whole, in order, and lost ones are counted.
+fn chase(reader: &mut Reader<u64>, looks: usize, tally: &Tally) -> (u64, u64) {
+    let (mut got, mut lost) = (0, 0);
+    for _ in 0..looks {
+        let at = reader.position();
+        match reader.peek(9) {
+            Peek::Ready(run) => {
+                for (n, value) in run.iter().enumerate() {
+                    assert_eq!(*value, at.get() + n as u64, "not the record that was asked for");
+                }
+                got += run.len() as u64;
+                let to = at.plus(run.len() as u64);
+                reader.advance(to);
+                tally.saw("read");
+            }
+            Peek::Pending => tally.saw("pending"),
+            Peek::Lapped { earliest } => {
+                assert!(at.precedes(earliest), "lapped, and not forwards");
+                lost += earliest.since(at);
+                reader.jump(earliest);
+                tally.saw("lapped");
+            }
+        }
+    }
+    (got, lost)
+}
+
+fn lossy(capacity: usize, values: u64, looks: usize) -> impl Fn(&Tally) + Send + Sync + 'static {
+    move |tally| {
+        let ring = ring::<u64>(capacity, Producers::Exclusive);
+        let (mut pen, mut reader) = (ring.exclusive().unwrap(), ring.reader(Seq::ZERO));
+        let producer = thread::spawn(move || (0..values).for_each(|n| assert!(pen.try_push(n).is_ok())));
+        let consumer = {
+            let (ring, tally) = (ring.clone(), tally.clone());
+            thread::spawn(move || {
+                let (got, lost) = chase(&mut reader, looks, &tally);
+                assert!(got + lost <= values);
+                if ring.pages_aside() > 0 {
+                    tally.saw("aside");
+                }
+                reader
+            })
+        };
+        producer.join().unwrap();
+        let mut reader = consumer.join().unwrap();
+        chase(&mut reader, 3, tally);
+        assert_eq!(reader.position(), Seq::new(values), "the rest is not there");
+    }
+}
+
+#[test]
+fn a_page_in_hand_is_set_aside() {
+    Model::new("held page").at_least(1_000).run(&["read", "pending", "lapped", "aside"], lossy(1, 4, 2));
+}
+
+#[test]
+fn a_page_of_two_in_hand_is_set_aside() {
+    Model::new("held page of two").at_least(1_000).run(&["read", "pending", "lapped", "aside"], lossy(2, 7, 2));
+}
+
+/// Two producers lap each other: the page of a claim that is not finished is not used again.
+#[test]
+fn a_stalled_claim_keeps_its_page() {
+    Model::new("stalled claim").at_least(1_000).run(&["three pages", "more pages"], |tally| {
+        let ring = ring::<u64>(1, Producers::Shared);
+        let producers: Vec<_> = [1, 3]
+            .map(|count| {
+                let ring = ring.clone();
+                thread::spawn(move || (0..count).for_each(|n| assert!(ring.try_push(n).is_ok())))
+            })
+            .into();
+        producers.into_iter().for_each(|p| p.join().unwrap());
+        assert_eq!(ring.end(), Seq::new(4));
+        assert!(ring.pages_made() <= 2 + 2 + 1, "{} pages", ring.pages_made());
+        tally.saw(if ring.pages_made() <= 3 { "three pages" } else { "more pages" });
+    });
+}
+
+/// A reader beside two producers that may stall, lapped or not.
+#[test]
+fn a_reader_beside_stalled_claims() {
+    Model::new("reader beside stalled claims").at_least(1_000).run(&["read", "pending", "lapped"], |tally| {
+        let ring = ring::<u64>(1, Producers::Shared);
+        let mut reader = ring.reader(Seq::ZERO);
+        let producers: Vec<_> = [1, 2]
+            .map(|count| {
+                let ring = ring.clone();
+                thread::spawn(move || {
+                    // Each record says where it should be, as far as one producer can tell.
+                    (0..count).for_each(|_| assert!(ring.try_push(7).is_ok()));
+                })
+            })
+            .into();
+        let consumer = {
+            let tally = tally.clone();
+            thread::spawn(move || {
+                for _ in 0..2 {
+                    match reader.peek(1) {
+                        Peek::Ready(run) => {
+                            assert_eq!(*run.get(0), 7);
+                            let to = run.first().plus(1);
+                            reader.advance(to);
+                            tally.saw("read");
+                        }
+                        Peek::Pending => tally.saw("pending"),
+                        Peek::Lapped { earliest } => {
+                            assert!(reader.position().precedes(earliest));
+                            reader.jump(earliest);
+                            tally.saw("lapped");
+                        }
+                    }
+                }
+            })
+        };
+        producers.into_iter().for_each(|p| p.join().unwrap());
+        consumer.join().unwrap();
+    });
+}
+
+/// A gating reader with records in hand, while somebody moves its gate and a producer uses the room.
+fn in_hand(what: fn(&Ring<u64>, &Gate)) -> impl Fn(&Tally) + Send + Sync + 'static {
+    move |tally| {
+        let ring = ring::<u64>(1, Producers::Exclusive);
+        let gate = ring.join(Start::End, 0);
+        let (mut pen, mut reader) = (ring.exclusive().unwrap(), ring.reader(Seq::ZERO));
+        pen.try_push(0).unwrap();
+        let producer = {
+            let tally = tally.clone();
+            thread::spawn(move || {
+                for n in 1..4 {
+                    if pen.try_push(n).is_err() {
+                        tally.saw("full");
+                        return;
+                    }
+                }
+                tally.saw("overtaken");
+            })
+        };
+        let mover = {
+            let (ring, gate) = (ring.clone(), gate.clone());
+            thread::spawn(move || what(&ring, &gate))
+        };
+        let consumer = {
+            let tally = tally.clone();
+            thread::spawn(move || {
+                let (at, epoch) = gate.snapshot();
+                if at != Seq::ZERO || epoch != 0 {
+                    tally.saw("moved first");
+                    return;
+                }
+                match reader.peek(1) {
+                    Peek::Ready(run) => {
+                        let record = run.get(0);
+                        ringlog::internals::sync::explore();
+                        assert_eq!((*record, *run.get(0)), (0, 0), "overwritten in hand");
+                        reader.advance(Seq::new(1));
+                        match gate.commit(epoch, at, Seq::new(1)) {
+                            Ok(()) => tally.saw("committed"),
+                            Err(fenced) => {
+                                assert_eq!(fenced.epoch, 1);
+                                tally.saw("fenced");
+                            }
+                        }
+                    }
+                    Peek::Pending => panic!("it is there"),
+                    Peek::Lapped { .. } => tally.saw("lapped"),
+                }
+            })
+        };
+        producer.join().unwrap();
+        mover.join().unwrap();
+        consumer.join().unwrap();
+    }
+}
+
+#[test]
+fn a_seek_under_a_running_handler() {
+    Model::new("hold against seek").at_least(1_000).run(
+        &["full", "overtaken", "moved first", "committed", "fenced", "lapped"],
+        in_hand(|ring, gate| {
+            ring.seek(gate, Seq::new(1));
+            // As a new owner would, so that producers get on.
+            let (at, epoch) = gate.snapshot();
+            let _ = gate.commit(epoch, at, ring.end());
+            let (at, epoch) = gate.snapshot();
+            let _ = gate.commit(epoch, at, ring.end());
+        }),
+    );
+}
+
+#[test]
+fn a_takeover_under_a_running_handler() {
+    Model::new("hold against takeover").at_least(1_000).run(
+        &["full", "overtaken", "moved first", "committed", "fenced", "lapped"],
+        in_hand(|ring, gate| {
+            gate.bump();
+            for _ in 0..3 {
+                let (at, epoch) = gate.snapshot();
+                let _ = gate.commit(epoch, at, ring.end());
+            }
+        }),
+    );
+}
+
+#[test]
+fn a_delete_under_a_running_handler() {
+    Model::new("hold against delete").at_least(1_000).run(
+        &["full", "overtaken", "moved first", "committed", "fenced", "lapped"],
+        in_hand(|ring, gate| ring.leave(gate)),
+    );
+}
