@@ -26,8 +26,7 @@ fn covered(ring: &Arc<Ring<u64>>, from: Seq) {
 fn publisher(ring: &Arc<Ring<u64>>, count: u64, tally: &Tally) -> thread::JoinHandle<()> {
     let (mut pen, tally) = (ring.exclusive().unwrap(), tally.clone());
     thread::spawn(move || {
-        let from = pen.ring().end().get();
-        for n in from..from + count {
+        for n in 0..count {
             if pen.try_push(n).is_err() {
                 tally.saw("full");
                 return;

@@ -5,7 +5,7 @@ use std::fmt;
 use std::ops::Range;
 
 use crate::ring::slot::{Batch, Page, contain};
-use crate::ring::{Refused, Ring, Why};
+use crate::ring::{Body, Refused, Why};
 use crate::seq::Seq;
 use crate::sync::Arc;
 
@@ -20,19 +20,14 @@ pub struct Exclusive<T> {
     limit: u64,
     slots: u64,
     page: Page<T>,
-    ring: Arc<Ring<T>>,
+    ring: Arc<Body<T>>,
 }
 
 impl<T: Send + Sync + 'static> Exclusive<T> {
-    pub(super) fn new(ring: Arc<Ring<T>>) -> Self {
+    pub(super) fn new(ring: Arc<Body<T>>) -> Self {
         // No room at first, so this page is never written before the first grant names one.
         let (page, slots) = (ring.pages.page(0), ring.geometry.slots() as u64);
         Self { next: 0, limit: 0, slots, page, ring }
-    }
-
-    /// The ring.
-    pub fn ring(&self) -> &Arc<Ring<T>> {
-        &self.ring
     }
 
     /// Publishes one value. What you did before is visible to whoever receives the record.

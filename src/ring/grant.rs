@@ -2,12 +2,12 @@
 #![forbid(unsafe_code)]
 
 use crate::ring::table::{Found, Table};
-use crate::ring::{Ring, Why};
+use crate::ring::{Body, Why};
 use crate::seq::Stamped;
 use crate::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use crate::sync::explore;
 
-impl<T: Send + Sync + 'static> Ring<T> {
+impl<T: Send + Sync + 'static> Body<T> {
     /// How many records from the tail `nth` on producers have been promised room for.
     ///
     /// More than the capacity is never promised: what looks so is a word or a tail that is out of date.

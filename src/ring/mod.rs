@@ -22,6 +22,7 @@ pub use run::{Records, Run};
 pub use types::{Fenced, Moved, Options, OutOfMemory, Producers, Refused, Start, Why};
 
 use std::fmt;
+use std::ops::Deref;
 
 use crate::seq::{Capacity, Geometry, Seq, Stamped};
 use crate::sync::atomic::Ordering::Relaxed;
@@ -40,7 +41,10 @@ type Shared = Arc<Gate>;
 const SPARES: usize = 2;
 
 /// One partition's records: published once, in place, and read by any number of readers.
-pub struct Ring<T> {
+pub struct Ring<T>(Arc<Body<T>>);
+
+/// What a ring, its readers and its producers share; a ring gives way to it.
+pub struct Body<T> {
     geometry: Geometry,
     tail: Arc<Tail>,
     granted: CachePadded<AtomicU64>,
@@ -63,7 +67,7 @@ impl<T: Send + Sync + 'static> Ring<T> {
         let Options { capacity, producers, prefault, first } = options;
         let geometry = Geometry::new(capacity);
         let shared = producers == Producers::Shared;
-        Ok(Arc::new(Self {
+        let body = Body {
             geometry,
             tail: Arc::new(Tail::new(producers, first)),
             granted: CachePadded::new(AtomicU64::new(Stamped::new(first, 0).word())),
@@ -73,9 +77,33 @@ impl<T: Send + Sync + 'static> Ring<T> {
             gates: EpochCell::new(Vec::new()),
             joining: Mutex::new(Vec::new()),
             exclusive_taken: AtomicBool::new(false),
-        }))
+        };
+        Ok(Arc::new(Self(Arc::new(body))))
     }
 
+    /// The one producer of an exclusive ring; `None` for a shared one, and the second time.
+    pub fn exclusive(&self) -> Option<Exclusive<T>> {
+        // ORD(exclusive:A) Relaxed: it only says who was first.
+        let mine = self.producers() == Producers::Exclusive && !self.exclusive_taken.swap(true, Relaxed);
+        mine.then(|| Exclusive::new(self.0.clone()))
+    }
+
+    /// A reader that starts at `at`. It holds nobody back; give its group a gate for that.
+    pub fn reader(&self, at: Seq) -> Reader<T> {
+        Reader::new(self.0.clone(), at)
+    }
+}
+
+impl<T> Deref for Ring<T> {
+    type Target = Body<T>;
+
+    #[inline(always)]
+    fn deref(&self) -> &Body<T> {
+        &self.0
+    }
+}
+
+impl<T: Send + Sync + 'static> Body<T> {
     /// How many records it holds, exactly.
     pub fn capacity(&self) -> Capacity {
         self.geometry.capacity()
@@ -151,18 +179,6 @@ impl<T: Send + Sync + 'static> Ring<T> {
         self.gates.read(|gates| gates.iter().map(place).max_by_key(|(at, _)| end.lag_behind(*at)))
     }
 
-    /// The one producer of an exclusive ring; `None` for a shared one, and the second time.
-    pub fn exclusive(self: &Arc<Self>) -> Option<Exclusive<T>> {
-        // ORD(exclusive:A) Relaxed: it only says who was first.
-        let mine = self.producers() == Producers::Exclusive && !self.exclusive_taken.swap(true, Relaxed);
-        mine.then(|| Exclusive::new(self.clone()))
-    }
-
-    /// A reader that starts at `at`. It holds nobody back; give its group a gate for that.
-    pub fn reader(self: &Arc<Self>, at: Seq) -> Reader<T> {
-        Reader::new(self.clone(), at)
-    }
-
     /// Pages that have left the table and wait until nobody needs them, or until somebody looks whether they do.
     pub fn pages_aside(&self) -> usize {
         self.pages.aside()
@@ -197,6 +213,12 @@ impl<T: Send + Sync + 'static> Ring<T> {
 }
 
 impl<T> fmt::Debug for Ring<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl<T> fmt::Debug for Body<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Ring")
             .field("capacity", &self.geometry.capacity().get())

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use crate::ring::Ring;
+use crate::ring::Body;
 use crate::ring::hold::Hold;
 use crate::ring::run::Run;
 use crate::ring::slot::Page;
@@ -41,7 +41,7 @@ pub struct Reader<T> {
     number: u64,
     held: bool,
     hold: usize,
-    ring: Arc<Ring<T>>,
+    ring: Arc<Body<T>>,
 }
 
 /// What a reader gets of a page.
@@ -53,7 +53,7 @@ enum Take {
 }
 
 impl<T: Send + Sync + 'static> Reader<T> {
-    pub(super) fn new(ring: Arc<Ring<T>>, at: Seq) -> Self {
+    pub(super) fn new(ring: Arc<Body<T>>, at: Seq) -> Self {
         let (position, hold, page) = (ring.tail.nth(at), ring.holds.register(), ring.pages.page(0));
         Self { position, known: position, page, number: 0, held: false, hold, ring }
     }
@@ -104,11 +104,6 @@ impl<T: Send + Sync + 'static> Reader<T> {
         self.known = self.position;
         self.held = false;
         self.ring.holds.cell(self.hold).clear();
-    }
-
-    /// The ring.
-    pub fn ring(&self) -> &Arc<Ring<T>> {
-        &self.ring
     }
 
     /// Looks for records at the position.

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use crate::ring::slot::{Batch, contain};
 use crate::ring::tail::Look;
-use crate::ring::{Producers, Refused, Ring, Why};
+use crate::ring::{Body, Producers, Refused, Why};
 use crate::seq::Seq;
 use crate::sync::explore;
 
@@ -20,7 +20,7 @@ struct Claim {
     pages: [u16; SPAN],
 }
 
-impl<T: Send + Sync + 'static> Ring<T> {
+impl<T: Send + Sync + 'static> Body<T> {
     /// Publishes one value.
     ///
     /// The claim is lock-free; a producer that is stopped between its claim and its mark delays what comes after it.
