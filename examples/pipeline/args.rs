@@ -49,7 +49,7 @@ pub(crate) struct Args {
     pub(crate) partitions: u32,
 
     /// Records a partition holds before it blocks
-    #[arg(short, long, value_name = "N", default_value_t = 1024, value_parser = value_parser!(u32).range(1..=1 << 20))]
+    #[arg(short, long, value_name = "N", default_value_t = 1024, value_parser = value_parser!(u32).range(1..=65_536))]
     pub(crate) capacity: u32,
 
     /// Lets `audit` take this long over each row [no value: 200]

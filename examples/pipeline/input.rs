@@ -9,7 +9,7 @@ use zip::ZipArchive;
 
 /// January 2013, zipped.
 const SAMPLE: &[u8] = include_bytes!("../data/flights-2013-01.csv.zip");
-const SAMPLE_NAME: &str = "January 2013, built in";
+const SAMPLE_NAME: &str = "the built-in sample";
 /// How much is read at a time.
 const BUFFER: usize = 256 * 1024;
 
