@@ -145,6 +145,8 @@ impl<T: Send + Sync + 'static> Group<T> {
         // ORD(left:B) Release: after the deal. Pairs with ORD(left:A).
         left.store(true, Ordering::Release);
         rings.iter().for_each(|seat| seat.ring());
+        // A lane that nobody had in hand is nobody's from now on, and holds up no drain.
+        self.progress.notify();
         true
     }
 
