@@ -16,3 +16,6 @@ pub use error::{AppendError, Limiting};
 pub use partition::{Appended, AppendedAll, Log, LogConfig, LogCounts};
 pub use producer::LogProducer;
 pub use retain::Retain;
+
+#[cfg(all(test, not(ringlog_loom)))]
+mod tests;
