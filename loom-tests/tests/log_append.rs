@@ -2,6 +2,9 @@
 //! back, and never sleeps beside room.
 #![cfg(ringlog_loom)]
 
+mod clock;
+
+use clock::handle;
 use loom::{sync::Arc, thread};
 use loom_tests::Model;
 use ringlog::internals::{
@@ -23,7 +26,7 @@ fn full() -> Full {
     let clock = Arc::new(ManualClock::new());
     let capacity = Capacity::new(1).unwrap();
     let config = LogConfig { capacity, producers: Producers::Shared, retain: Retain::Recent, prefault: false };
-    let log = Log::new(config, clock.clone()).unwrap();
+    let log = Log::new(config, handle(&clock)).unwrap();
     let gate = log.join(Start::Earliest, 1);
     log.try_append(0).unwrap();
     Full { log, gate, clock }
@@ -37,7 +40,9 @@ impl Full {
 
     fn close(&self) -> thread::JoinHandle<()> {
         let log = self.log.clone();
-        thread::spawn(move || drop(log.close()))
+        thread::spawn(move || {
+            log.close();
+        })
     }
 
     fn append(&self, deadline: Deadline) -> thread::JoinHandle<&'static str> {

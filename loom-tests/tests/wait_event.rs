@@ -5,6 +5,9 @@
 //! cannot pass by borrowing the orderings of the data.
 #![cfg(ringlog_loom)]
 
+mod clock;
+
+use clock::handle;
 use loom::{
     sync::{
         Arc,
@@ -39,9 +42,14 @@ impl Store {
     }
 
     fn take(&self) -> bool {
-        explore();
-        let left = self.left.load(Relaxed);
-        left > 0 && self.left.compare_exchange(left, left - 1, Relaxed, Relaxed).is_ok()
+        loop {
+            explore();
+            match self.left.load(Relaxed) {
+                0 => return false,
+                left if self.left.compare_exchange(left, left - 1, Relaxed, Relaxed).is_ok() => return true,
+                _ => {} // somebody else took one
+            }
+        }
     }
 
     fn is_there(&self) -> bool {
@@ -49,7 +57,7 @@ impl Store {
     }
 
     fn sleeper(&self) -> Sleeper {
-        Sleeper::new(self.clock.clone())
+        Sleeper::new(handle(&self.clock))
     }
 }
 

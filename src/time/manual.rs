@@ -20,10 +20,7 @@ use crate::sync::{
     futex::{Futex, Woken},
     lock,
 };
-use std::{
-    sync::PoisonError,
-    time::{Duration, SystemTime},
-};
+use std::time::{Duration, SystemTime};
 
 /// A clock that moves only when it is told to. Clone the `Arc` it lives in, not the clock.
 #[derive(Debug, Default)]
@@ -106,7 +103,7 @@ impl ManualClock {
         let (state, _) = self
             .asleep
             .wait_timeout_while(self.lock(), patience, |state| state.asleep() < count)
-            .unwrap_or_else(PoisonError::into_inner);
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
         let asleep = state.asleep();
         drop(state);
         assert!(asleep >= count, "waited a minute for {count} sleepers, and {asleep} are asleep");
