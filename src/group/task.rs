@@ -297,7 +297,7 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> Task for MemberTask<T, D> {
 
     fn step(&mut self, index: usize, turn: Turn) -> Step {
         let slot = &self.slots[index];
-        if slot.held.is_none() || slot.lane.word.differs(slot.seen) {
+        if slot.held.is_none() || slot.seen.paused() != 0 || slot.lane.word.differs(slot.seen) {
             if let Some(step) = self.obey(index) {
                 return step;
             }
