@@ -1,0 +1,301 @@
+//! Applies each operation to the broker and to the twin, and compares all that can be seen.
+
+use crate::model::Twin;
+use crate::ops::{Op, Setup, To};
+use crate::parts::{Answer, Books, Stored};
+use crate::real::Real;
+use ringlog::Manual;
+
+/// Steps after which a broker that is still busy is said to run in circles.
+const SETTLED: usize = 100_000;
+
+pub(crate) struct Case {
+    real: Real,
+    twin: Twin,
+    serial: u64,
+}
+
+type Checked = Result<(), String>;
+
+macro_rules! same {
+    ($real:expr, $twin:expr, $($what:tt)+) => {
+        match ($real, $twin) {
+            (real, twin) if real == twin => {}
+            (real, twin) => return Err(format!("{}: real {real:?}, twin {twin:?}", format!($($what)+))),
+        }
+    };
+}
+
+/// Runs one case from raw bytes; panics with the operations when the two disagree.
+pub(crate) fn run(setup: [u8; 8], ops: &[[u8; 4]]) {
+    let (setup, ops) = decode(setup, ops);
+    if let Err(said) = play(&setup, &ops, |_| ()) {
+        panic!("{said}");
+    }
+}
+
+pub(crate) fn decode(setup: [u8; 8], ops: &[[u8; 4]]) -> (Setup, Vec<Op>) {
+    let setup = Setup::decode(setup);
+    let ops = ops.iter().map(|raw| Op::decode(*raw, &setup)).collect();
+    (setup, ops)
+}
+
+/// Runs one case and returns the executor's trace; the error names the operation after which the two disagreed.
+pub(crate) fn play(setup: &Setup, ops: &[Op], prepare: impl FnOnce(&Manual)) -> Result<String, String> {
+    let mut case = Case { real: Real::new(setup), twin: Twin::new(setup.clone()), serial: 0 };
+    prepare(&case.real.manual);
+    for (i, op) in ops.iter().chain(&[Op::Settle, Op::Close]).enumerate() {
+        let told = |said| {
+            let past = &ops[..(i + 1).min(ops.len())];
+            format!("after operation {i}, {op:?}, of {setup:?}\n{past:#?}\n{said}")
+        };
+        case.apply(op).and_then(|()| case.compare()).map_err(told)?;
+    }
+    let trace = case.real.manual.trace();
+    match case.real.drop() {
+        0 => Ok(trace),
+        alive => Err(format!("{alive} events outlived the broker, {setup:?}\n{ops:#?}")),
+    }
+}
+
+impl Case {
+    fn apply(&mut self, op: &Op) -> Checked {
+        match op {
+            Op::Publish { key } => self.publish(*key),
+            Op::PublishTo { partition } => self.publish_to(*partition),
+            Op::Batch { keys } => self.batch(keys),
+            Op::Close => self.close(),
+            _ if self.twin.closed => Ok(()),
+            Op::Advance { millis } => self.advance(*millis),
+            Op::Step { steps } => self.steps(usize::from(*steps)).map(|_| ()),
+            Op::Settle => self.settle(),
+            Op::Drain => self.drain(),
+            Op::AddGroup { group, .. } | Op::DeleteGroup { group } | Op::Join { group, .. } => self.make(*group, op),
+            Op::Leave { group, .. }
+            | Op::Kill { group, .. }
+            | Op::Seek { group, .. }
+            | Op::Pause { group }
+            | Op::Resume { group }
+            | Op::PauseLane { group, .. }
+            | Op::ResumeLane { group, .. }
+            | Op::Script { group, .. } => self.control(*group, op),
+        }
+    }
+
+    fn next(&mut self) -> u64 {
+        self.serial += 1;
+        self.serial
+    }
+
+    fn publish(&mut self, key: Option<u8>) -> Checked {
+        let serial = self.next();
+        let partition = self.twin.route(key);
+        let real = self.real.publish(serial, key);
+        self.published(real, partition, serial)
+    }
+
+    fn publish_to(&mut self, partition: u32) -> Checked {
+        let serial = self.next();
+        let real = self.real.publish_to(serial, partition);
+        self.published(real, partition, serial)
+    }
+
+    fn published(&mut self, (at, real): (Option<u32>, Answer), partition: u32, serial: u64) -> Checked {
+        let twin = self.twin.publish(partition, &[serial]);
+        same!(at.unwrap_or(partition), partition, "the partition");
+        agree(&real, &twin)
+    }
+
+    fn batch(&mut self, keys: &[Option<u8>]) -> Checked {
+        let events: Vec<_> = keys.iter().map(|key| (self.next(), *key)).collect();
+        let real = self.real.publish_batch(&events);
+        let twin = self.twin.publish_batch(&events);
+        same!(&real.shares, &twin.shares, "what was stored of the batch {events:?}");
+        let sorted = |stored: &Stored| {
+            let mut rest = stored.rest.clone();
+            rest.sort_unstable();
+            rest
+        };
+        same!(sorted(&real), sorted(&twin), "what came back of the batch {events:?}");
+        match (&real.why, &twin.why) {
+            (None, None) => Ok(()),
+            (Some(real), Some(twin)) => agree(real, twin),
+            (real, twin) => Err(format!("the batch {events:?}: real {real:?}, twin {twin:?}")),
+        }
+    }
+
+    fn advance(&mut self, millis: u64) -> Checked {
+        self.real.clock.advance(std::time::Duration::from_millis(millis));
+        self.twin.advance(millis);
+        Ok(())
+    }
+
+    /// So many steps of the executor, or fewer if it runs out of work: true then.
+    fn steps(&mut self, most: usize) -> Result<bool, String> {
+        for _ in 0..most {
+            let worked = self.real.step();
+            for call in self.real.calls() {
+                self.twin.called(&call)?;
+            }
+            if !worked {
+                return self.idle().map(|()| true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// The executor says that nothing can be done: then there is nothing to do.
+    fn idle(&self) -> Checked {
+        match self.twin.runnable().first() {
+            None => Ok(()),
+            Some((group, p)) => Err(format!("idle, though partition {p} of group {group} has work: a lost wake-up")),
+        }
+    }
+
+    fn settle(&mut self) -> Checked {
+        match self.steps(SETTLED)? {
+            true => Ok(()),
+            false => Err(format!("still busy after {SETTLED} steps")),
+        }
+    }
+
+    fn drain(&mut self) -> Checked {
+        let drained = self.real.broker.drain(std::time::Duration::ZERO).is_ok();
+        same!(drained, self.twin.drained(), "whether it is drained");
+        Ok(())
+    }
+
+    fn make(&mut self, group: u8, op: &Op) -> Checked {
+        let exists = self.twin.groups.contains_key(&group);
+        match op {
+            Op::AddGroup { from, .. } if !exists => {
+                self.real.add_group(group, *from);
+                self.twin.add_group(group, *from);
+            }
+            Op::DeleteGroup { .. } if exists => {
+                self.real.delete_group(group);
+                self.twin.delete_group(group);
+            }
+            Op::Join { batches, .. } if exists => {
+                let name = self.real.join(group, *batches)?;
+                self.twin.group(group).members.push(name);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn control(&mut self, group: u8, op: &Op) -> Checked {
+        if !self.twin.groups.contains_key(&group) {
+            return Ok(());
+        }
+        let (real, twin) = (&mut self.real, &mut self.twin);
+        match op {
+            Op::Leave { member, .. } if *member < twin.group(group).members.len() => {
+                let name = twin.group(group).members.remove(*member);
+                real.leave(group, &name);
+            }
+            Op::Kill { member, .. } if *member < twin.group(group).members.len() => {
+                let name = twin.group(group).members.remove(*member);
+                real.kill(group, &name);
+            }
+            Op::Seek { partition, to, .. } => return self.seek(group, *partition, *to),
+            Op::Pause { .. } => {
+                real.groups[&group].group.pause();
+                twin.group(group).paused = true;
+            }
+            Op::Resume { .. } => {
+                real.groups[&group].group.resume();
+                twin.group(group).paused = false;
+            }
+            Op::PauseLane { partition, .. } => {
+                real.groups[&group].group.pause_partition(*partition).map_err(|error| error.to_string())?;
+                twin.group(group).lanes[*partition as usize].paused = true;
+            }
+            Op::ResumeLane { partition, .. } => {
+                real.groups[&group].group.resume_partition(*partition).map_err(|error| error.to_string())?;
+                twin.group(group).lanes[*partition as usize].paused = false;
+            }
+            Op::Script { act, times, .. } => {
+                real.script(group, *act, *times);
+                twin.group(group).script(*act, *times);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn seek(&mut self, group: u8, partition: u32, to: To) -> Checked {
+        let real = self.real.seek(group, partition, to);
+        same!(real, self.twin.seek(group, partition, to), "where a seek to {to:?} landed");
+        Ok(())
+    }
+
+    fn close(&mut self) -> Checked {
+        self.twin.closed = true;
+        let account = self.real.broker.close(Some(std::time::Duration::ZERO));
+        for (name, group) in &self.twin.groups {
+            let Some(left) = account.group("t", &format!("g{name}")) else {
+                return Err(format!("the account has no group {name}"));
+            };
+            let books = self.twin.books(*name);
+            same!((left.acked(), left.dead(), left.lag()), (books.acked, books.dead, books.pending), "the account");
+            same!(left.letters, group.letters.len(), "letters in the account");
+        }
+        same!(account.groups.len(), self.twin.groups.len(), "groups in the account");
+        Ok(())
+    }
+
+    /// Everything that can be seen from outside.
+    fn compare(&mut self) -> Checked {
+        for p in 0..self.twin.setup.partitions {
+            same!(self.real.topic.end(p), Some(self.twin.logs[p as usize].end()), "the end of partition {p}");
+            let earliest = self.real.topic.earliest(p).ok_or("a partition is missing")?;
+            // A close that cuts handlers short takes their groups' gates away.
+            if !self.twin.closed {
+                self.twin.observe_earliest(p, earliest)?;
+            }
+        }
+        for name in self.twin.groups.keys() {
+            self.compare_group(*name)?;
+        }
+        Ok(())
+    }
+
+    fn compare_group(&self, name: u8) -> Checked {
+        let (real, twin) = (&self.real.groups[&name].group, &self.twin.groups[&name]);
+        let stats = real.stats();
+        for (p, lane) in twin.lanes.iter().enumerate() {
+            let (seen, books) = (&stats.lanes[p], lane.books(self.twin.logs[p].end()));
+            let real = Books {
+                replayed: seen.replayed,
+                acked: seen.acked,
+                dead: seen.dead,
+                skipped: seen.skipped,
+                pending: seen.lag(),
+                retried: seen.retried,
+            };
+            same!(seen.committed, lane.cursor, "committed of group {name}, partition {p}");
+            same!(real, books, "the books of group {name}, partition {p}");
+            same!(seen.refused, 0, "refused commits of group {name}, partition {p}");
+        }
+        same!(real.lag(), self.twin.books(name).pending, "the lag of group {name}");
+        same!(self.real.letters(name), Vec::from(twin.letters.clone()), "the letters of group {name}");
+        same!(stats.letters_lost, twin.letters_lost, "lost letters of group {name}");
+        if !self.twin.closed {
+            same!(self.real.assignment(name), twin.assignment(), "the assignment of group {name}");
+        }
+        Ok(())
+    }
+}
+
+/// The same answer, except that the broker names one group where several limit alike.
+fn agree(real: &Answer, twin: &Answer) -> Checked {
+    if let (Answer::Full { limits: one }, Answer::Full { limits: all }) = (real, twin) {
+        if all.contains(&one[0]) {
+            return Ok(());
+        }
+    }
+    same!(real, twin, "the answer to a publish");
+    Ok(())
+}

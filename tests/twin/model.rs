@@ -1,0 +1,268 @@
+//! The stupid twin: one topic as plain vectors and numbers, written from the promises alone.
+//!
+//! It shares no code with the library: it has its own routing, retry, books and assignment. It is driven: the manual
+//! executor says which lane it stepped and the handlers say what they were given; the twin says whether that was
+//! allowed and what it means. See `README.md` beside this file for what is free and what is exact.
+
+use crate::ops::{Act, BACKOFF_CAP, From, Keep, Setup, To};
+use crate::parts::{Answer, Books, Call, Group, Lane, Letter, Log, Stored, crc32};
+use std::collections::BTreeMap;
+
+#[derive(Debug)]
+pub(crate) struct Twin {
+    pub(crate) setup: Setup,
+    pub(crate) logs: Vec<Log>,
+    pub(crate) groups: BTreeMap<u8, Group>,
+    pub(crate) closed: bool,
+    now: u64,
+    robin: u64,
+}
+
+impl Twin {
+    pub(crate) fn new(setup: Setup) -> Self {
+        let base = (setup.keep == Keep::Backlog).then_some(0);
+        let logs = (0..setup.partitions).map(|_| Log { base, ..Log::default() }).collect();
+        Self { setup, logs, groups: BTreeMap::new(), closed: false, now: 0, robin: 0 }
+    }
+
+    pub(crate) fn advance(&mut self, millis: u64) {
+        self.now += millis;
+    }
+
+    /// Where a key goes; a record without one goes round.
+    pub(crate) fn route(&mut self, key: Option<u8>) -> u32 {
+        let number = match key {
+            Some(key) => u64::from(crc32(&[key])),
+            None => {
+                self.robin += 1;
+                self.robin - 1
+            }
+        };
+        (number % u64::from(self.setup.partitions)) as u32
+    }
+
+    /// The positions that hold publishers of partition `p` back, each with its group.
+    fn gates(&self, p: u32) -> Vec<(u64, Option<u8>)> {
+        let groups = self.groups.iter().map(|(name, group)| (group.lanes[p as usize].cursor, Some(*name)));
+        let base = self.logs[p as usize].base.map(|at| (at, None));
+        groups.chain(base).collect()
+    }
+
+    /// Stores all of a share in one partition, or none of it.
+    pub(crate) fn publish(&mut self, p: u32, serials: &[u64]) -> Answer {
+        let (count, capacity) = (serials.len() as u64, self.setup.capacity);
+        if self.closed {
+            return Answer::Closed;
+        }
+        if count > capacity {
+            return Answer::TooLarge;
+        }
+        let gates = self.gates(p);
+        let slowest = gates.iter().map(|(at, _)| *at).min();
+        let offset = self.logs[p as usize].end();
+        if slowest.is_some_and(|at| offset + count > at + capacity) {
+            let limits = gates.iter().filter(|(at, _)| Some(*at) == slowest).map(|(_, name)| *name).collect();
+            return Answer::Full { limits };
+        }
+        self.logs[p as usize].serials.extend(serials);
+        Answer::Stored { offset, kept: self.setup.keep != Keep::Unacked || !self.groups.is_empty() }
+    }
+
+    /// Routes first, then stores the shares in the order of the partitions, until one is refused.
+    pub(crate) fn publish_batch(&mut self, events: &[(u64, Option<u8>)]) -> Stored {
+        let mut shares = vec![Vec::new(); self.setup.partitions as usize];
+        let all = || events.iter().map(|(serial, _)| *serial).collect();
+        for (serial, key) in events {
+            let share = &mut shares[self.route(*key) as usize];
+            share.push(*serial);
+            if share.len() as u64 > self.setup.capacity {
+                return Stored { shares: Vec::new(), rest: all(), why: Some(Answer::TooLarge) };
+            }
+        }
+        let mut stored = Stored { shares: Vec::new(), rest: Vec::new(), why: None };
+        for (p, share) in (0..).zip(shares).filter(|(_, share)| !share.is_empty()) {
+            match stored.why.clone().unwrap_or_else(|| self.publish(p, &share)) {
+                Answer::Stored { offset, kept } => stored.shares.push((p, offset, share.len() as u64, kept)),
+                why => {
+                    stored.why = Some(why);
+                    stored.rest.extend(share);
+                }
+            }
+        }
+        stored
+    }
+
+    /// What a new reader may start at was seen to be `seen`: true if that is within the promise.
+    pub(crate) fn observe_earliest(&mut self, p: u32, seen: u64) -> Result<(), String> {
+        let capacity = self.setup.capacity;
+        let least = self.gates(p).iter().map(|(at, _)| *at).min();
+        let log = &mut self.logs[p as usize];
+        let end = log.end();
+        let below = |end: u64| end.saturating_sub(capacity).max(log.earliest);
+        let (low, high) = match self.setup.keep {
+            Keep::Unacked => (least.unwrap_or(end), least.unwrap_or(end)),
+            _ => (below(end), below(end + (capacity / 8).max(1)).min(least.unwrap_or(end))),
+        };
+        if !(low..=high).contains(&seen) {
+            return Err(format!("earliest of partition {p} is {seen}, promised is {low} to {high}"));
+        }
+        log.earliest = seen;
+        Ok(())
+    }
+
+    pub(crate) fn add_group(&mut self, name: u8, from: From) {
+        let lanes = self.logs.iter_mut().map(|log| {
+            log.base = None;
+            let at = match from {
+                From::Earliest => log.earliest,
+                From::Latest => log.end(),
+                From::Offset(at) => at.clamp(log.earliest, log.end()),
+            };
+            Lane { cursor: at, start: at, ..Lane::default() }
+        });
+        let lanes = lanes.collect();
+        self.groups.insert(name, Group { lanes, ..Group::default() });
+    }
+
+    pub(crate) fn delete_group(&mut self, name: u8) {
+        self.groups.remove(&name);
+        if self.groups.is_empty() && self.setup.keep == Keep::Backlog {
+            self.logs.iter_mut().for_each(|log| log.base = Some(log.earliest));
+        }
+    }
+
+    /// Moves a lane, forgetting its attempts, and says where it landed.
+    pub(crate) fn seek(&mut self, name: u8, p: u32, to: To) -> u64 {
+        let log = &self.logs[p as usize];
+        let at = match to {
+            To::Earliest => log.earliest,
+            To::Latest => log.end(),
+            To::Offset(at) => at.clamp(log.earliest, log.end()),
+        };
+        let lane = &mut self.groups.get_mut(&name).expect("the group exists").lanes[p as usize];
+        lane.books.replayed += lane.cursor.saturating_sub(at);
+        lane.books.skipped += at.saturating_sub(lane.cursor);
+        (lane.cursor, lane.tried, lane.due, lane.singly) = (at, 0, None, 0);
+        at
+    }
+
+    /// Why the lane may not run now, if it may not.
+    pub(crate) fn blocked(&self, name: u8, p: u32) -> Option<&'static str> {
+        let group = &self.groups[&name];
+        let lane = &group.lanes[p as usize];
+        match () {
+            () if group.members.is_empty() => Some("has no member"),
+            () if group.paused || lane.paused => Some("is paused"),
+            () if lane.cursor == self.logs[p as usize].end() => Some("is at the end"),
+            () if lane.due.is_some_and(|due| due > self.now) => Some("waits for its retry"),
+            () => None,
+        }
+    }
+
+    /// The handler was called: checks that it had to be exactly so, and books what came of it.
+    pub(crate) fn called(&mut self, call: &Call) -> Result<(), String> {
+        let (name, p, len) = (call.group, call.partition, call.serials.len() as u64);
+        if !self.groups.contains_key(&name) {
+            return Err(format!("a handler ran for a group that does not exist: {call:?}"));
+        }
+        if let Some(why) = self.blocked(name, p) {
+            return Err(format!("a handler ran though its lane {why}: {call:?}"));
+        }
+        let group = self.groups.get_mut(&name).expect("looked at above");
+        let (lane, log) = (&group.lanes[p as usize], &self.logs[p as usize]);
+        let most = if lane.cursor < lane.singly { 1 } else { log.end() - lane.cursor };
+        if !(1..=most).contains(&len) {
+            return Err(format!("a handler was given {len} records, and {most} at most were due: {call:?}"));
+        }
+        let want = Call {
+            member: group.owner(p).expect("looked at above").clone(),
+            offset: lane.cursor,
+            attempt: lane.tried + 1,
+            serials: log.serials[lane.cursor as usize..][..len as usize].to_vec(),
+            act: group.next_act(),
+            ..call.clone()
+        };
+        if want != *call {
+            return Err(format!("a handler saw {call:?}\n  but had to see {want:?}"));
+        }
+        self.book(call, len);
+        Ok(())
+    }
+
+    fn book(&mut self, call: &Call, len: u64) {
+        let group = self.groups.get_mut(&call.group).expect("checked by the caller");
+        let lane = &mut group.lanes[call.partition as usize];
+        let done = match call.act {
+            Act::Ack => len,
+            Act::FailAt(n) => n % len,
+            Act::Fail | Act::Panic if len > 1 => {
+                // Nobody knows which record it was.
+                lane.books.retried += 1;
+                lane.singly = lane.cursor + len;
+                return;
+            }
+            _ => 0,
+        };
+        (0..done).for_each(|_| lane.pass());
+        lane.books.acked += done;
+        if done < len {
+            self.failed(call);
+        }
+        let lane = &self.groups[&call.group].lanes[call.partition as usize];
+        lane.check(self.logs[call.partition as usize].end());
+    }
+
+    /// The record at the cursor failed once more.
+    fn failed(&mut self, call: &Call) {
+        let Setup { attempts: most, letters, backoff, .. } = self.setup;
+        let group = self.groups.get_mut(&call.group).expect("checked by the caller");
+        let lane = &mut group.lanes[call.partition as usize];
+        lane.tried += 1;
+        let (offset, attempts) = (lane.cursor, lane.tried);
+        if attempts == most || call.act == Act::Reject {
+            lane.books.dead += 1;
+            lane.pass();
+            let kind = match call.act {
+                Act::Reject => "reject",
+                Act::Panic => "panic",
+                _ => "error",
+            };
+            return group.bury(Letter { partition: call.partition, offset, attempts, kind }, letters);
+        }
+        lane.books.retried += 1;
+        let wait = match call.act {
+            Act::RetryAfter(millis) => millis,
+            _ => (backoff << (attempts - 1)).min(BACKOFF_CAP),
+        };
+        lane.due = Some(self.now + wait);
+    }
+
+    /// Every lane that has something to do now, which is nobody's when the executor says it is idle.
+    pub(crate) fn runnable(&self) -> Vec<(u8, u32)> {
+        let lanes = self.groups.keys().flat_map(|name| (0..self.setup.partitions).map(|p| (*name, p)));
+        lanes.filter(|(name, p)| self.blocked(*name, *p).is_none()).collect()
+    }
+
+    /// Whether a drain finds nothing left: lanes without a member do not count.
+    pub(crate) fn drained(&self) -> bool {
+        let manned = self.groups.iter().filter(|(_, group)| !group.members.is_empty());
+        manned.map(|(name, _)| self.books(*name).pending).all(|pending| pending == 0)
+    }
+
+    pub(crate) fn group(&mut self, name: u8) -> &mut Group {
+        self.groups.get_mut(&name).expect("asked for first")
+    }
+
+    /// The books of all lanes of a group, added up.
+    pub(crate) fn books(&self, name: u8) -> Books {
+        let lanes = self.groups[&name].lanes.iter().zip(&self.logs).map(|(lane, log)| lane.books(log.end()));
+        lanes.fold(Books::default(), |a, b| Books {
+            replayed: a.replayed + b.replayed,
+            acked: a.acked + b.acked,
+            dead: a.dead + b.dead,
+            skipped: a.skipped + b.skipped,
+            pending: a.pending + b.pending,
+            retried: a.retried + b.retried,
+        })
+    }
+}

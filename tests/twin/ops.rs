@@ -1,0 +1,214 @@
+//! What may happen to a broker: a setup and a list of operations, both read from raw bytes.
+//!
+//! The property test and the fuzz target share this one decoding, so a case that one of them found is a case for the
+//! other. All zeroes is the plainest case there is (one partition of capacity one, one keyless publish), which is what
+//! shrinking aims at.
+
+/// Where a new group starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum From {
+    Earliest,
+    Latest,
+    Offset(u64),
+}
+
+/// Where a seek aims.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum To {
+    Earliest,
+    Latest,
+    Offset(u64),
+}
+
+/// What a handler does with the next record it is given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Act {
+    Ack,
+    Fail,
+    Panic,
+    Reject,
+    RetryAfter(u64),
+    /// A batch handler names the record that failed; a handler of single records just fails.
+    FailAt(u64),
+}
+
+/// How long a topic keeps what it stores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Keep {
+    Backlog,
+    Recent,
+    Unacked,
+}
+
+/// One topic and the settings of all its groups.
+#[derive(Clone, Debug)]
+pub(crate) struct Setup {
+    pub(crate) partitions: u32,
+    pub(crate) capacity: u64,
+    pub(crate) keep: Keep,
+    pub(crate) exclusive: bool,
+    /// Calls of the handler per record before it is buried.
+    pub(crate) attempts: u32,
+    /// Milliseconds before the first retry; doubled each time, up to `BACKOFF_CAP`.
+    pub(crate) backoff: u64,
+    /// How many letters a group keeps.
+    pub(crate) letters: usize,
+    pub(crate) seed: u64,
+}
+
+/// The longest backoff in milliseconds.
+pub(crate) const BACKOFF_CAP: u64 = 50;
+/// Group names in use, and members that one group may have had.
+pub(crate) const GROUPS: u8 = 3;
+pub(crate) const MEMBERS: usize = 3;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Op {
+    Publish {
+        key: Option<u8>,
+    },
+    PublishTo {
+        partition: u32,
+    },
+    Batch {
+        keys: Vec<Option<u8>>,
+    },
+    AddGroup {
+        group: u8,
+        from: From,
+    },
+    DeleteGroup {
+        group: u8,
+    },
+    Join {
+        group: u8,
+        batches: bool,
+    },
+    Leave {
+        group: u8,
+        member: usize,
+    },
+    /// The member's executor ends without notice.
+    Kill {
+        group: u8,
+        member: usize,
+    },
+    Seek {
+        group: u8,
+        partition: u32,
+        to: To,
+    },
+    Pause {
+        group: u8,
+    },
+    Resume {
+        group: u8,
+    },
+    PauseLane {
+        group: u8,
+        partition: u32,
+    },
+    ResumeLane {
+        group: u8,
+        partition: u32,
+    },
+    Script {
+        group: u8,
+        act: Act,
+        times: u8,
+    },
+    Advance {
+        millis: u64,
+    },
+    Step {
+        steps: u8,
+    },
+    Settle,
+    Drain,
+    Close,
+}
+
+impl Setup {
+    /// Every eight bytes are a setup.
+    pub(crate) fn decode(raw: [u8; 8]) -> Self {
+        Self {
+            partitions: 1 + u32::from(raw[0] % 3),
+            capacity: [1, 2, 3, 4, 9, 64][usize::from(raw[1] % 6)],
+            keep: [Keep::Recent, Keep::Backlog, Keep::Unacked][usize::from(raw[2] % 3)],
+            exclusive: raw[3] % 3 == 1,
+            attempts: 1 + u32::from(raw[4] % 3),
+            backoff: u64::from(raw[5] % 4),
+            letters: [2, 1, 3, 64][usize::from(raw[6] % 4)],
+            seed: u64::from(raw[7]),
+        }
+    }
+}
+
+impl Op {
+    /// Every four bytes are an operation. The bounds of the table are the weights, out of 256.
+    pub(crate) fn decode(raw: [u8; 4], setup: &Setup) -> Self {
+        let [kind, a, b, c] = raw;
+        let group = a % GROUPS;
+        let partition = u32::from(b) % setup.partitions;
+        match kind {
+            0..60 => Self::Publish { key: key(b) },
+            60..72 => Self::PublishTo { partition },
+            72..90 => Self::Batch { keys: batch(a, b, setup) },
+            90..108 => Self::AddGroup { group, from: from(b, c) },
+            108..112 => Self::DeleteGroup { group },
+            112..136 => Self::Join { group, batches: b % 4 == 3 },
+            136..142 => Self::Leave { group, member: usize::from(b) % MEMBERS },
+            142..144 => Self::Kill { group, member: usize::from(b) % MEMBERS },
+            144..158 => Self::Seek { group, partition, to: to(c) },
+            158..162 => Self::Pause { group },
+            162..170 => Self::Resume { group },
+            170..174 => Self::PauseLane { group, partition },
+            174..182 => Self::ResumeLane { group, partition },
+            182..198 => Self::Script { group, act: act(b, c), times: 1 + c % 3 },
+            198..208 => Self::Advance { millis: u64::from(b) % 60 },
+            208..235 => Self::Step { steps: 1 + a % 4 },
+            235..249 => Self::Settle,
+            249..254 => Self::Drain,
+            254.. => Self::Close,
+        }
+    }
+}
+
+fn key(b: u8) -> Option<u8> {
+    (b % 3 != 0).then_some(b % 7)
+}
+
+/// One to twelve records, so that small topics see batches that can never fit, too.
+fn batch(a: u8, b: u8, setup: &Setup) -> Vec<Option<u8>> {
+    let most = (setup.capacity.min(5) + 2) * u64::from(setup.partitions);
+    let len = u64::from(a) % (most + 1);
+    (0..len as u8).map(|n| key(b.wrapping_mul(n.wrapping_add(1)))).collect()
+}
+
+fn from(b: u8, c: u8) -> From {
+    match b % 4 {
+        0 | 1 => From::Earliest,
+        2 => From::Latest,
+        _ => From::Offset(u64::from(c) % 24),
+    }
+}
+
+fn to(c: u8) -> To {
+    match c % 6 {
+        0 => To::Earliest,
+        1 => To::Latest,
+        5 => To::Offset(u64::MAX - u64::from(c)),
+        _ => To::Offset(u64::from(c) / 6),
+    }
+}
+
+fn act(b: u8, c: u8) -> Act {
+    match b % 7 {
+        0 | 1 => Act::Fail,
+        2 => Act::Panic,
+        3 => Act::Reject,
+        4 => Act::RetryAfter(u64::from(c) % 9),
+        5 => Act::FailAt(u64::from(c) / 3),
+        _ => Act::Ack,
+    }
+}

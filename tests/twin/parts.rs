@@ -1,0 +1,168 @@
+//! What the twin is made of: plain data, and the little that each piece can say for itself.
+
+use crate::ops::Act;
+use std::collections::{BTreeMap, VecDeque};
+
+/// What the twin says about one publish.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    Stored {
+        offset: u64,
+        kept: bool,
+    },
+    /// Refused for want of room. Any of the groups may be named; `None` stands for the topic itself.
+    Full {
+        limits: Vec<Option<u8>>,
+    },
+    TooLarge,
+    Closed,
+}
+
+/// What a batch came to.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Stored {
+    /// Partition, first offset, how many, kept.
+    pub(crate) shares: Vec<(u32, u64, u64, bool)>,
+    pub(crate) rest: Vec<u64>,
+    pub(crate) why: Option<Answer>,
+}
+
+/// One call of a handler, as the handler saw it and as it was told to end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Call {
+    pub(crate) group: u8,
+    pub(crate) member: String,
+    pub(crate) partition: u32,
+    /// Of the first record, as is the attempt.
+    pub(crate) offset: u64,
+    pub(crate) attempt: u32,
+    /// The records: one, or those of a batch.
+    pub(crate) serials: Vec<u64>,
+    pub(crate) act: Act,
+}
+
+/// What remains of a buried record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Letter {
+    pub(crate) partition: u32,
+    pub(crate) offset: u64,
+    pub(crate) attempts: u32,
+    pub(crate) kind: &'static str,
+}
+
+/// The books of one lane, or of several added up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Books {
+    pub(crate) replayed: u64,
+    pub(crate) acked: u64,
+    pub(crate) dead: u64,
+    pub(crate) skipped: u64,
+    pub(crate) pending: u64,
+    pub(crate) retried: u64,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Log {
+    /// Every record there ever was, by offset.
+    pub(crate) serials: Vec<u64>,
+    pub(crate) earliest: u64,
+    /// What gates while no group does, on a topic that keeps its backlog.
+    pub(crate) base: Option<u64>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Lane {
+    pub(crate) cursor: u64,
+    pub(crate) paused: bool,
+    pub(crate) start: u64,
+    /// Failed calls of the handler with the record at the cursor.
+    pub(crate) tried: u32,
+    pub(crate) due: Option<u64>,
+    /// Up to here a batch handler gets single records, because a batch failed and did not say where.
+    pub(crate) singly: u64,
+    pub(crate) books: Books,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Group {
+    pub(crate) members: Vec<String>,
+    pub(crate) lanes: Vec<Lane>,
+    pub(crate) paused: bool,
+    pub(crate) letters: VecDeque<Letter>,
+    pub(crate) letters_lost: u64,
+    pub(crate) script: VecDeque<Act>,
+}
+
+impl Log {
+    pub(crate) fn end(&self) -> u64 {
+        self.serials.len() as u64
+    }
+}
+
+impl Lane {
+    pub(crate) fn books(&self, end: u64) -> Books {
+        Books { pending: end - self.cursor, ..self.books }
+    }
+
+    /// The books of the lane balance.
+    pub(crate) fn check(&self, end: u64) {
+        let books = self.books(end);
+        let came = end - self.start + books.replayed;
+        let went = books.acked + books.dead + books.skipped + books.pending;
+        assert_eq!(came, went, "the twin's own books are wrong: {self:?}");
+    }
+
+    pub(crate) fn pass(&mut self) {
+        self.cursor += 1;
+        self.tried = 0;
+        self.due = None;
+    }
+}
+
+impl Group {
+    /// The member that partition `p` belongs to: p mod n, in the order of joining.
+    pub(crate) fn owner(&self, partition: u32) -> Option<&String> {
+        let n = self.members.len();
+        (n > 0).then(|| &self.members[partition as usize % n])
+    }
+
+    /// Who has which partitions, members without one included.
+    pub(crate) fn assignment(&self) -> BTreeMap<String, Vec<u32>> {
+        let mut all: BTreeMap<_, _> = self.members.iter().map(|member| (member.clone(), Vec::new())).collect();
+        for p in 0..self.lanes.len() as u32 {
+            if let Some(owner) = self.owner(p) {
+                all.entry(owner.clone()).or_default().push(p);
+            }
+        }
+        all
+    }
+
+    pub(crate) fn script(&mut self, act: Act, times: u8) {
+        self.script.extend(std::iter::repeat_n(act, usize::from(times)));
+    }
+
+    /// What the handler does next; the handlers keep their own copy of the same list.
+    pub(crate) fn next_act(&mut self) -> Act {
+        self.script.pop_front().unwrap_or(Act::Ack)
+    }
+
+    pub(crate) fn bury(&mut self, letter: Letter, keep: usize) {
+        if self.letters.len() == keep {
+            self.letters.pop_front();
+            self.letters_lost += 1;
+        }
+        self.letters.push_back(letter);
+    }
+}
+
+/// The polynomial division, bit by bit.
+pub(crate) fn crc32(bytes: &[u8]) -> u32 {
+    let mut rest = !0_u32;
+    for byte in bytes {
+        rest ^= u32::from(*byte);
+        for _ in 0..8 {
+            rest = if rest & 1 == 1 { (rest >> 1) ^ 0xEDB8_8320 } else { rest >> 1 };
+        }
+    }
+    !rest
+}

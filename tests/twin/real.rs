@@ -1,0 +1,279 @@
+//! The real broker, driven by hand: the manual clock, the manual executor, handlers that do as they are told.
+
+use crate::ops::{Act, BACKOFF_CAP, From, Keep, Setup, To};
+use crate::parts::{Answer, Call, Letter, Stored};
+use ringlog::{
+    Batch, BatchError, BatchOutcome, Broker, BrokerConfig, Failure, Group, GroupConfig, IntoBatchOutcome, Manual,
+    ManualClock, Member, Outcome, Producer, PublishError, Record, Retain, Retry, SeekTo, Share, Topic, TopicConfig,
+};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// What is published: a number, perhaps a key, and a count of those alive.
+#[derive(Debug)]
+pub(crate) struct Event {
+    serial: u64,
+    key: Option<[u8; 1]>,
+    alive: Arc<AtomicUsize>,
+}
+
+impl Drop for Event {
+    fn drop(&mut self) {
+        let before = self.alive.fetch_sub(1, Ordering::Relaxed);
+        assert!(before > 0, "event {} was dropped twice", self.serial);
+    }
+}
+
+type Shared<T> = Arc<Mutex<T>>;
+
+/// A group, its script, and the members that have not left.
+pub(crate) struct RealGroup {
+    pub(crate) group: Group<Event>,
+    script: Shared<VecDeque<Act>>,
+    pub(crate) members: Vec<(String, Member<Event>)>,
+}
+
+pub(crate) struct Real {
+    pub(crate) clock: Arc<ManualClock>,
+    pub(crate) manual: Manual,
+    pub(crate) broker: Broker,
+    pub(crate) topic: Topic<Event>,
+    pub(crate) groups: BTreeMap<u8, RealGroup>,
+    producer: Option<Producer<Event>>,
+    calls: Shared<Vec<Call>>,
+    alive: Arc<AtomicUsize>,
+    setup: Setup,
+    joined: u32,
+}
+
+impl Real {
+    pub(crate) fn new(setup: &Setup) -> Self {
+        let clock = Arc::new(ManualClock::new());
+        let broker = Broker::with(BrokerConfig::new().clock(clock.clone()));
+        let retain = match setup.keep {
+            Keep::Backlog => Retain::Backlog,
+            Keep::Recent => Retain::Recent,
+            Keep::Unacked => Retain::Unacked,
+        };
+        let config = TopicConfig::new()
+            .partitions(setup.partitions)
+            .capacity(setup.capacity as usize)
+            .optional_key(|event: &Event| event.key.as_ref().map(|key| &key[..]))
+            .retain(retain)
+            .block(Some(Duration::ZERO));
+        let (topic, producer) = if setup.exclusive {
+            let (topic, producer) = broker.create_exclusive("t", config).expect("good settings");
+            (topic, Some(producer))
+        } else {
+            (broker.create_topic("t", config).expect("good settings"), None)
+        };
+        let manual = Manual::new(setup.seed);
+        let (groups, calls, alive) = Default::default();
+        Self { clock, manual, broker, topic, producer, groups, calls, alive, setup: setup.clone(), joined: 0 }
+    }
+
+    fn event(&self, serial: u64, key: Option<u8>) -> Event {
+        self.alive.fetch_add(1, Ordering::Relaxed);
+        Event { serial, key: key.map(|key| [key]), alive: self.alive.clone() }
+    }
+
+    pub(crate) fn publish(&mut self, serial: u64, key: Option<u8>) -> (Option<u32>, Answer) {
+        let event = self.event(serial, key);
+        let published = match &mut self.producer {
+            Some(producer) => producer.try_publish(event),
+            None => self.topic.try_publish(event),
+        };
+        answer(serial, published)
+    }
+
+    pub(crate) fn publish_to(&mut self, serial: u64, partition: u32) -> (Option<u32>, Answer) {
+        let event = self.event(serial, None);
+        let published = match &mut self.producer {
+            Some(producer) => producer.publish_to(partition, event),
+            None => self.topic.publish_to(partition, event),
+        };
+        answer(serial, published)
+    }
+
+    pub(crate) fn publish_batch(&mut self, events: &[(u64, Option<u8>)]) -> Stored {
+        let events: Vec<Event> = events.iter().map(|(serial, key)| self.event(*serial, *key)).collect();
+        let published = match &mut self.producer {
+            Some(producer) => producer.publish_batch(events),
+            None => self.topic.publish_batch(events),
+        };
+        let shares = |stored: Vec<Share>| {
+            let of = |share: Share| {
+                (share.partition, share.offsets.start, share.offsets.end - share.offsets.start, share.kept)
+            };
+            stored.into_iter().map(of).collect()
+        };
+        let serials = |rest: Vec<Event>| rest.iter().map(|event| event.serial).collect();
+        match published {
+            Ok(stored) => Stored { shares: shares(stored), rest: Vec::new(), why: None },
+            Err(BatchError::TooLarge { rest, .. }) => {
+                Stored { shares: Vec::new(), rest: serials(rest), why: Some(Answer::TooLarge) }
+            }
+            Err(BatchError::Stopped { stored, rest, why }) => {
+                Stored { shares: shares(stored), rest: serials(rest), why: Some(refusal(&why)) }
+            }
+            Err(other) => panic!("refused for a reason that cannot be: {other}"),
+        }
+    }
+
+    pub(crate) fn add_group(&mut self, name: u8, from: From) {
+        let config = match from {
+            From::Earliest => GroupConfig::earliest(),
+            From::Latest => GroupConfig::latest(),
+            From::Offset(at) => GroupConfig::at(at),
+        };
+        let cap = Duration::from_millis(BACKOFF_CAP);
+        let retry = Retry::exponential(self.setup.attempts).first(Duration::from_millis(self.setup.backoff)).max(cap);
+        let config = config.retry(retry).letters(self.setup.letters);
+        let group = self.topic.group(&format!("g{name}"), config).expect("a new group with good settings");
+        self.groups.insert(name, RealGroup { group, script: Shared::default(), members: Vec::new() });
+    }
+
+    /// Joins and returns the new member's name.
+    pub(crate) fn join(&mut self, name: u8, batches: bool) -> Result<String, String> {
+        self.joined += 1;
+        let member = format!("m{}", self.joined);
+        let (calls, noted) = (self.calls.clone(), member.clone());
+        let real = self.groups.get_mut(&name).expect("the group exists");
+        let script = real.script.clone();
+        let builder = real.group.member(&member).run(&self.manual);
+        let call = move |partition, offset, attempt, serials| {
+            let act = script.lock().expect("no panic holds it").pop_front().unwrap_or(Act::Ack);
+            let call = Call { group: name, member: noted.clone(), partition, offset, attempt, serials, act };
+            calls.lock().expect("no panic holds it").push(call);
+            act
+        };
+        let joined = if batches {
+            builder.subscribe_batch(move |batch: &Batch<'_, Event>| {
+                let serials: Vec<u64> = batch.iter().map(|record| record.serial).collect();
+                let act = call(batch.partition(), batch.offset(), batch.get(0).attempt(), serials);
+                batch_outcome(act, batch.len())
+            })
+        } else {
+            builder.subscribe(move |record: &Record<'_, Event>| {
+                outcome(call(record.partition(), record.offset(), record.attempt(), vec![record.serial]))
+            })
+        };
+        let joined = joined.map_err(|error| error.to_string())?;
+        real.members.push((member.clone(), joined));
+        Ok(member)
+    }
+
+    pub(crate) fn leave(&mut self, name: u8, member: &str) {
+        let members = &mut self.groups.get_mut(&name).expect("the group exists").members;
+        let at = members.iter().position(|(known, _)| known == member).expect("a member that has not left");
+        assert!(members.remove(at).1.leave(), "a member left twice");
+    }
+
+    /// Whatever runs the member ends without notice.
+    pub(crate) fn kill(&mut self, name: u8, member: &str) {
+        let members = &mut self.groups.get_mut(&name).expect("the group exists").members;
+        let at = members.iter().position(|(known, _)| known == member).expect("a member that has not left");
+        assert!(self.manual.kill(&format!("g{name}"), member), "nobody ran {member}");
+        assert!(!members.remove(at).1.leave(), "a member whose task is gone was still in");
+    }
+
+    pub(crate) fn delete_group(&mut self, name: u8) {
+        let gone = self.groups.remove(&name).expect("the group exists");
+        assert!(gone.group.delete(), "a group was deleted twice");
+    }
+
+    /// One step of the executor: whether there was anything to do.
+    pub(crate) fn step(&self) -> bool {
+        self.manual.step().is_some()
+    }
+
+    pub(crate) fn assignment(&self, name: u8) -> BTreeMap<String, Vec<u32>> {
+        let of = |(member, partitions): (Arc<str>, Vec<u32>)| (member.to_string(), partitions);
+        self.groups[&name].group.assignment().into_iter().map(of).collect()
+    }
+
+    pub(crate) fn script(&self, name: u8, act: Act, times: u8) {
+        let mut script = self.groups[&name].script.lock().expect("no panic holds it");
+        script.extend(std::iter::repeat_n(act, usize::from(times)));
+    }
+
+    pub(crate) fn seek(&self, name: u8, partition: u32, to: To) -> u64 {
+        let to = match to {
+            To::Earliest => SeekTo::Earliest,
+            To::Latest => SeekTo::Latest,
+            To::Offset(at) => SeekTo::Offset(at),
+        };
+        self.groups[&name].group.seek(partition, to).expect("a partition of a living group")
+    }
+
+    /// What the handlers saw since the last time.
+    pub(crate) fn calls(&self) -> Vec<Call> {
+        std::mem::take(&mut self.calls.lock().expect("no panic holds it"))
+    }
+
+    pub(crate) fn letters(&self, name: u8) -> Vec<Letter> {
+        let letters = self.groups[&name].group.letters();
+        let kind = |kind: &str| ["reject", "panic"].into_iter().find(|known| *known == kind).unwrap_or("error");
+        let of = |letter: &ringlog::Letter| Letter {
+            partition: letter.partition(),
+            offset: letter.offset(),
+            attempts: letter.attempts(),
+            kind: kind(letter.kind()),
+        };
+        letters.iter().map(of).collect()
+    }
+
+    /// Drops everything and returns how many events are still alive.
+    pub(crate) fn drop(self) -> usize {
+        let alive = self.alive.clone();
+        std::mem::drop(self);
+        alive.load(Ordering::Relaxed)
+    }
+}
+
+fn outcome(act: Act) -> Outcome {
+    match act {
+        Act::Ack => Outcome::Ack,
+        Act::Fail | Act::FailAt(_) => Outcome::Retry(Failure::of_kind("error", "as planned")),
+        Act::Panic => std::panic::resume_unwind(Box::new("as planned")),
+        Act::Reject => Outcome::Reject(Failure::of_kind("reject", "as planned")),
+        Act::RetryAfter(millis) => {
+            Outcome::RetryAfter(Duration::from_millis(millis), Failure::of_kind("error", "as planned"))
+        }
+    }
+}
+
+/// Of a batch, a plain failure and a panic name no record.
+fn batch_outcome(act: Act, len: usize) -> BatchOutcome {
+    match act {
+        Act::Ack => ().into_batch_outcome(),
+        Act::Fail => Err::<(), _>("as planned").into_batch_outcome(),
+        Act::FailAt(n) => BatchOutcome::after(n as usize % len, outcome(act)),
+        Act::Panic | Act::Reject | Act::RetryAfter(_) => BatchOutcome::after(0, outcome(act)),
+    }
+}
+
+fn answer(serial: u64, published: Result<ringlog::Published, PublishError<Event>>) -> (Option<u32>, Answer) {
+    match published {
+        Ok(stored) => (Some(stored.partition()), Answer::Stored { offset: stored.offset(), kept: stored.kept }),
+        Err(error) => {
+            let (event, why) = error.split();
+            assert_eq!(event.serial, serial, "another event came back");
+            let partition = why.full().map(|full| full.partition);
+            (partition, refusal(&why))
+        }
+    }
+}
+
+fn refusal(why: &PublishError<()>) -> Answer {
+    match why {
+        PublishError::Full { full, .. } => {
+            let group = full.limiting.as_ref().map(|limiting| limiting.group[1..].parse().expect("a name we gave"));
+            Answer::Full { limits: vec![group] }
+        }
+        PublishError::Closed { .. } => Answer::Closed,
+        other => panic!("refused for a reason that cannot be: {other}"),
+    }
+}
