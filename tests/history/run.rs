@@ -1,0 +1,406 @@
+//! One run on real threads: producers, groups, and somebody who joins, leaves, seeks and pauses meanwhile.
+
+use crate::checker::{self, Books, Ended, Handled, Lane, Published};
+use ringlog::{
+    Broker, Failure, Group, GroupConfig, Member, Outcome, Producer, PublishError, Record, Retain, Retry, Run, SeekTo,
+    Topic, TopicConfig, Worker,
+};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How the members of the groups are run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum How {
+    OwnThread,
+    ThreadPerLane,
+    SharedWorker,
+}
+
+/// When the broker is closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Close {
+    Drained,
+    /// As soon as so many publishes were accepted.
+    After(u64),
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    pub(crate) producers: u32,
+    pub(crate) exclusive: bool,
+    pub(crate) partitions: u32,
+    pub(crate) capacity: usize,
+    pub(crate) retain: Retain,
+    pub(crate) groups: u8,
+    pub(crate) how: How,
+    /// Joins, leaves and pauses while the run lasts.
+    pub(crate) churn: u32,
+    pub(crate) seeks: bool,
+    pub(crate) records: u64,
+    pub(crate) close: Close,
+    pub(crate) seed: u64,
+}
+
+/// Calls of a handler per record.
+const ATTEMPTS: u32 = 3;
+/// Nothing here takes as long as this; whoever does hangs.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A small generator of its own for every thread.
+#[derive(Clone, Debug)]
+pub(crate) struct Dice(u64);
+
+impl Dice {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
+    }
+
+    pub(crate) fn below(&mut self, n: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) % n
+    }
+}
+
+/// The payloads made and dropped.
+#[derive(Debug, Default)]
+struct Count {
+    made: AtomicU64,
+    dropped: AtomicU64,
+}
+
+impl Count {
+    /// All that was made has been dropped, once the threads that ran handlers have ended.
+    fn settle(&self) -> checker::Verdict {
+        let made = self.made.load(Ordering::Relaxed);
+        let dropped = || self.dropped.load(Ordering::Relaxed);
+        await_that(|| dropped() >= made);
+        if dropped() == made { Ok(()) } else { Err(format!("{made} payloads made, {} dropped", dropped())) }
+    }
+}
+
+/// Threads that nobody can join end soon after they were told to.
+fn await_that(done: impl Fn() -> bool) -> bool {
+    let deadline = Instant::now() + PATIENCE / 4;
+    while !done() && Instant::now() < deadline {
+        thread::yield_now();
+    }
+    done()
+}
+
+#[derive(Debug)]
+struct Payload {
+    producer: u32,
+    n: u64,
+    /// A function of the two, so that a torn or stale record shows.
+    sum: u64,
+    count: Arc<Count>,
+}
+
+impl Payload {
+    fn new(producer: u32, n: u64, count: &Arc<Count>) -> Self {
+        count.made.fetch_add(1, Ordering::Relaxed);
+        Self { producer, n, sum: sum(producer, n), count: count.clone() }
+    }
+}
+
+impl Drop for Payload {
+    fn drop(&mut self) {
+        assert_eq!(self.sum, sum(self.producer, self.n), "dropped what is no payload");
+        self.sum = 0;
+        self.count.dropped.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+fn sum(producer: u32, n: u64) -> u64 {
+    (n ^ u64::from(producer).rotate_left(40)).wrapping_mul(0x2545_F491_4F6C_DD1D)
+}
+
+/// What one handler saw; handed over when the library drops the handler, so that noting orders no threads.
+struct Notes {
+    calls: Vec<Handled>,
+    into: Arc<Mutex<Vec<Handled>>>,
+    dice: Dice,
+    /// Whoever waits for all notes to be handed over sees this one go.
+    _open: Arc<()>,
+}
+
+impl Drop for Notes {
+    fn drop(&mut self) {
+        self.into.lock().expect("nobody panics with it").append(&mut self.calls);
+    }
+}
+
+impl Notes {
+    fn handle(&mut self, record: &Record<'_, Payload>) -> Outcome {
+        let begun = Instant::now();
+        let Payload { producer, n, sum: seen, .. } = **record;
+        assert_eq!(seen, sum(producer, n), "a torn record at {}", record.offset());
+        let (ended, panics) = match self.dice.below(64) {
+            0 => (Ended::Rejected, false),
+            1..4 => (Ended::Failed, false),
+            4 => (Ended::Failed, true),
+            _ => (Ended::Acked, false),
+        };
+        let (partition, offset, attempt) = (record.partition(), record.offset(), record.attempt());
+        let done = Instant::now();
+        self.calls.push(Handled { partition, offset, attempt, producer, n, ended, begun, done });
+        if panics {
+            std::panic::resume_unwind(Box::new("as planned"));
+        }
+        match ended {
+            Ended::Acked => Outcome::Ack,
+            Ended::Failed => Outcome::Retry(Failure::new("planned")),
+            Ended::Rejected => Outcome::Reject(Failure::new("planned")),
+        }
+    }
+}
+
+/// One group under test, and what is known about it so far.
+struct Watched {
+    group: Group<Payload>,
+    calls: Arc<Mutex<Vec<Handled>>>,
+    landings: Mutex<Vec<(u32, u64)>>,
+    members: Mutex<Vec<Member<Payload>>>,
+    number: u8,
+}
+
+/// Everything that the threads of a run share.
+struct Stage {
+    plan: Plan,
+    broker: Broker,
+    topic: Topic<Payload>,
+    groups: Vec<Watched>,
+    worker: Worker,
+    open: Arc<()>,
+    joined: AtomicU64,
+    accepted: AtomicU64,
+    publishing: AtomicBool,
+}
+
+/// Runs the plan, within the patience, and judges what happened.
+pub(crate) fn run(plan: &Plan) {
+    let (done, outcome) = mpsc::channel();
+    let given = plan.clone();
+    let runner = thread::spawn(move || done.send(play(&given)));
+    match outcome.recv_timeout(PATIENCE) {
+        Ok(Ok(())) => drop(runner.join()),
+        Ok(Err(said)) => panic!("{said}\n{plan:?}"),
+        Err(mpsc::RecvTimeoutError::Timeout) => panic!("hangs: {plan:?}"),
+        Err(mpsc::RecvTimeoutError::Disconnected) => panic!("the run panicked: {plan:?}"),
+    }
+}
+
+fn play(plan: &Plan) -> checker::Verdict {
+    let count = Arc::new(Count::default());
+    let (published, lanes) = {
+        let (stage, producer) = Stage::new(plan);
+        let published = stage.produce(producer, &count);
+        (published, stage.finish())
+    };
+    for p in 0..plan.partitions {
+        let part: Vec<Published> = published.iter().filter(|record| record.partition == p).copied().collect();
+        let ends: Vec<u64> = lanes.iter().filter(|lane| lane.1 == p).map(|lane| lane.2).collect();
+        let log = checker::check_log(&part, ends[0]).map_err(|said| format!("partition {p}: {said}"))?;
+        for (group, _, _, lane) in lanes.iter().filter(|lane| lane.1 == p) {
+            checker::check_lane(lane, &log, ATTEMPTS)
+                .map_err(|said| format!("group {group}, partition {p}: {said}"))?;
+        }
+    }
+    count.settle()
+}
+
+impl Stage {
+    fn new(plan: &Plan) -> (Self, Option<Producer<Payload>>) {
+        let broker = Broker::new();
+        let config =
+            TopicConfig::new().partitions(plan.partitions).capacity(plan.capacity).retain(plan.retain).block(None);
+        let (topic, producer) = if plan.exclusive {
+            let (topic, producer) = broker.create_exclusive("t", config).expect("good settings");
+            (topic, Some(producer))
+        } else {
+            (broker.create_topic("t", config).expect("good settings"), None)
+        };
+        let watch = |number| {
+            let retry = Retry::exponential(ATTEMPTS).first(Duration::from_micros(3));
+            let config = GroupConfig::earliest().retry(retry);
+            let group = topic.group(&format!("g{number}"), config).expect("good settings");
+            Watched { group, number, calls: Arc::default(), landings: Mutex::default(), members: Mutex::default() }
+        };
+        let groups = (0..plan.groups).map(watch).collect();
+        let (joined, accepted) = (AtomicU64::new(0), AtomicU64::new(0));
+        let (plan, worker, publishing) = (plan.clone(), Worker::spawn().expect("a thread"), AtomicBool::new(true));
+        let open = Arc::new(());
+        let stage = Self { plan, broker, topic, groups, worker, open, joined, accepted, publishing };
+        stage.groups.iter().for_each(|watched| stage.join(watched));
+        (stage, producer)
+    }
+
+    fn join(&self, watched: &Watched) {
+        let number = self.joined.fetch_add(1, Ordering::Relaxed);
+        let run = match self.plan.how {
+            How::OwnThread => Run::OwnThread,
+            How::ThreadPerLane => Run::ThreadPerLane,
+            How::SharedWorker => Run::from(&self.worker),
+        };
+        let notes = || Notes {
+            calls: Vec::new(),
+            into: watched.calls.clone(),
+            dice: Dice::new(self.plan.seed ^ (number << 20) ^ u64::from(watched.number)),
+            _open: self.open.clone(),
+        };
+        let name = format!("m{number}");
+        let member = watched.group.member(&name).run(run);
+        let joined = if self.plan.how == How::OwnThread {
+            let mut notes = notes();
+            member.subscribe(move |record: &Record<'_, Payload>| notes.handle(record))
+        } else {
+            member.subscribe_with(|_| {
+                let mut notes = notes();
+                move |record: &Record<'_, Payload>| notes.handle(record)
+            })
+        };
+        watched.members.lock().expect("no panic holds it").push(joined.expect("a new name in a living group"));
+    }
+
+    /// Publishes from all producers, with the churn and the close beside them.
+    fn produce(&self, producer: Option<Producer<Payload>>, count: &Arc<Count>) -> Vec<Published> {
+        thread::scope(|scope| {
+            let producers: Vec<_> = match producer {
+                Some(mut producer) => {
+                    vec![scope.spawn(move || self.publish_all(0, count, |payload| producer.publish(payload)))]
+                }
+                None => (0..self.plan.producers)
+                    .map(|who| scope.spawn(move || self.publish_all(who, count, |payload| self.topic.publish(payload))))
+                    .collect(),
+            };
+            let churn = scope.spawn(|| self.churn());
+            let closer = scope.spawn(|| self.close_early());
+            let published = producers.into_iter().flat_map(|producer| producer.join().expect("a producer")).collect();
+            self.publishing.store(false, Ordering::Release);
+            churn.join().expect("the churn");
+            closer.join().expect("the closer");
+            published
+        })
+    }
+
+    fn publish_all(
+        &self,
+        who: u32,
+        count: &Arc<Count>,
+        mut publish: impl FnMut(Payload) -> Result<ringlog::Published, PublishError<Payload>>,
+    ) -> Vec<Published> {
+        let mut published = Vec::new();
+        for n in 0..self.plan.records {
+            let (payload, called) = (Payload::new(who, n, count), Instant::now());
+            match publish(payload) {
+                Ok(stored) => {
+                    let returned = Instant::now();
+                    let (partition, offset) = (stored.partition(), stored.offset());
+                    published.push(Published { producer: who, n, partition, offset, called, returned });
+                    self.accepted.fetch_add(1, Ordering::Relaxed);
+                }
+                Err(PublishError::Closed { value, .. }) => {
+                    assert_eq!((value.producer, value.n), (who, n), "another payload came back");
+                    assert!(self.plan.close != Close::Drained, "closed, but nobody closed it");
+                    break;
+                }
+                Err(other) => panic!("refused for a reason that cannot be: {other}"),
+            }
+        }
+        published
+    }
+
+    fn close_early(&self) {
+        let Close::After(records) = self.plan.close else { return };
+        while self.publishing.load(Ordering::Acquire) && self.accepted.load(Ordering::Relaxed) < records {
+            thread::yield_now();
+        }
+        self.broker.close(Some(Duration::ZERO));
+    }
+
+    /// Joins, leaves, pauses, resumes and seeks; at the end every group has a member and none is paused.
+    fn churn(&self) {
+        let mut dice = Dice::new(self.plan.seed ^ 0xC0FFEE);
+        for _ in 0..self.plan.churn {
+            if !self.publishing.load(Ordering::Acquire) || self.broker_is_closing() {
+                break;
+            }
+            let watched = &self.groups[dice.below(self.groups.len() as u64) as usize];
+            match dice.below(6) {
+                0 | 1 => self.join(watched),
+                2 => leave_one(watched, &mut dice),
+                3 => watched.group.pause(),
+                4 => watched.group.resume(),
+                _ if self.plan.seeks => self.seek(watched, &mut dice),
+                _ => thread::yield_now(),
+            }
+        }
+        for watched in &self.groups {
+            watched.group.resume();
+            if watched.members.lock().expect("no panic holds it").is_empty() && !self.broker_is_closing() {
+                self.join(watched);
+            }
+        }
+    }
+
+    fn seek(&self, watched: &Watched, dice: &mut Dice) {
+        let partition = dice.below(u64::from(self.plan.partitions)) as u32;
+        let to = match dice.below(4) {
+            0 => SeekTo::Earliest,
+            1 => SeekTo::Latest,
+            _ => {
+                let (earliest, end) = (self.topic.earliest(partition), self.topic.end(partition));
+                SeekTo::Offset(earliest.unwrap_or(0) + dice.below(1 + end.unwrap_or(0) - earliest.unwrap_or(0)))
+            }
+        };
+        let landed = watched.group.seek(partition, to).expect("a partition of a living group");
+        watched.landings.lock().expect("no panic holds it").push((partition, landed));
+    }
+
+    fn broker_is_closing(&self) -> bool {
+        self.broker.state() != ringlog::BrokerState::Open
+    }
+
+    /// Closes, drops what runs the handlers, and collects what is known: group, partition, end, lane.
+    fn finish(self) -> Vec<(u8, u32, u64, Lane)> {
+        if self.plan.close == Close::Drained {
+            self.broker.drain(PATIENCE).expect("every group has a member");
+        }
+        let account = self.broker.close(Some(PATIENCE));
+        assert!(account.stopped || self.plan.close != Close::Drained, "handlers run on after a close that waited");
+        self.worker.stop();
+        assert!(await_that(|| Arc::strong_count(&self.open) == 1), "handlers outlive a close");
+        // Acks of what was in hand when a seek or a close came are refused: as much as may be uncommitted at a time.
+        let in_hand = (self.plan.capacity as u64 / 8).max(1);
+        let mut lanes = Vec::new();
+        for watched in &self.groups {
+            let stats = watched.group.stats();
+            let landings = watched.landings.lock().expect("no panic holds it");
+            let calls = watched.calls.lock().expect("no panic holds it");
+            for seen in &stats.lanes {
+                let p = seen.partition;
+                let calls = calls.iter().filter(|call| call.partition == p).copied().collect();
+                let landings = landings.iter().filter(|(at, _)| *at == p).map(|(_, to)| *to).collect();
+                let (acked, dead, replayed, skipped) = (seen.acked, seen.dead, seen.replayed, seen.skipped);
+                let books = Books { acked, dead, replayed, skipped };
+                let fenced = if account.stopped { 0 } else { in_hand };
+                let (start, committed) = (seen.start, seen.committed);
+                let lane = Lane { start, committed, calls, landings, books, in_hand, fenced };
+                lanes.push((watched.number, p, seen.end, lane));
+            }
+        }
+        lanes
+    }
+}
+
+fn leave_one(watched: &Watched, dice: &mut Dice) {
+    let mut members = watched.members.lock().expect("no panic holds it");
+    if !members.is_empty() {
+        let at = dice.below(members.len() as u64) as usize;
+        members.swap_remove(at).leave();
+    }
+}
