@@ -158,7 +158,7 @@ impl<T> fmt::Debug for TopicConfig<T> {
 ///
 /// ```
 /// use ringlog::{Broker, BrokerConfig, ManualClock};
-/// use crate::sync::Arc;
+/// use std::sync::Arc;
 ///
 /// let clock = Arc::new(ManualClock::new());
 /// let broker = Broker::with(BrokerConfig::new().clock(clock.clone()));
