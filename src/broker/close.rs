@@ -207,3 +207,65 @@ impl Drop for Inner {
         }
     }
 }
+
+#[cfg(all(test, not(ringlog_loom)))]
+mod tests {
+    use super::settled;
+    use crate::broker::account::Behind;
+    use crate::broker::registry::AnyTopic;
+    use crate::group::GroupStats;
+    use std::any::Any;
+    use std::sync::{Arc, Mutex};
+
+    /// A topic that answers each look by the next line of a script: its end, or that it is not done.
+    struct Scripted(Arc<str>, Mutex<Vec<Option<u64>>>);
+
+    impl AnyTopic for Scripted {
+        fn name(&self) -> &Arc<str> {
+            &self.0
+        }
+        fn holds(&self) -> &'static str {
+            "nothing"
+        }
+        fn any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
+            self
+        }
+        fn settled(&self, ends: &mut Vec<u64>) -> bool {
+            let line = self.1.lock().unwrap().remove(0);
+            ends.extend(line);
+            line.is_some()
+        }
+        fn behind(&self, _: &mut Vec<Behind>) {}
+        fn seal(&self) {}
+        fn delete(&self) {}
+        fn stop(&self) {}
+        fn stopped(&self) -> bool {
+            true
+        }
+        fn fence(&self) {}
+        fn account(&self) -> Vec<GroupStats> {
+            Vec::new()
+        }
+    }
+
+    fn look(scripts: [&[Option<u64>]; 2]) -> bool {
+        let topic = |script: &[Option<u64>]| Arc::new(Scripted("t".into(), Mutex::new(script.to_vec())));
+        let topics = scripts.map(topic);
+        let all: Vec<Arc<dyn AnyTopic>> = topics.iter().map(|topic| topic.clone() as Arc<dyn AnyTopic>).collect();
+        let is_settled = settled(&all);
+        assert!(topics.iter().all(|topic| topic.1.lock().unwrap().is_empty()), "every line of the script was asked");
+        is_settled
+    }
+
+    //
+    #[test]
+    fn a_record_that_arrives_behind_the_first_look_is_seen_by_the_second() {
+        assert!(!look([&[Some(1), None], &[Some(5)]]));
+    }
+
+    #[test]
+    fn ends_that_moved_between_two_looks_are_looked_at_again() {
+        assert!(look([&[Some(1), Some(2), Some(2)], &[Some(5), Some(5), Some(5)]]));
+        assert!(look([&[Some(1), Some(1)], &[Some(5), Some(5)]]));
+    }
+}
