@@ -3,6 +3,13 @@
 //! The way of a publish: `admits` (one load), `route` (the user's extractor and partitioner, nothing claimed yet), then
 //! one append to the partition's log. No lock, no look-up by name, no allocation on that way; what refuses or waits is
 //! out of line.
+//!
+//! # Orderings
+//!
+//! | label        | operation       | order   | why this much, and why no more                                        |
+//! |--------------|-----------------|---------|-----------------------------------------------------------------------|
+//! | delete:A     | `deleted.store` | Release | before the seal that sends publishers to look; carries nothing else    |
+//! | is_deleted:A | `deleted.load`  | Acquire | the reason for a seal that was found; a miss says "closed", which is true as well |
 #![forbid(unsafe_code)]
 
 use super::account::Behind;

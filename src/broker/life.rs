@@ -10,6 +10,13 @@
 //!
 //! The state refuses early; what makes the end of a partition final is its seal. A publish that read `Open` just before
 //! a close is therefore stored before the seal, and counted, or refused by it.
+//!
+//! # Orderings
+//!
+//! | label     | operation         | order   | why this much, and why no more                                            |
+//! |-----------|-------------------|---------|---------------------------------------------------------------------------|
+//! | state:A   | `state.load`      | Relaxed | an early refusal, nothing is read through it; the seal decides, and orders |
+//! | advance:A | `state.fetch_max` | Relaxed | as state:A; a close is ordered by its lock and by the seals                |
 #![forbid(unsafe_code)]
 
 use crate::group::context::{self, Id};
@@ -71,7 +78,7 @@ impl Life {
 
     #[inline]
     pub(crate) fn state(&self) -> BrokerState {
-        // ORD(state:A) Relaxed: an early refusal only; the seal of each partition decides, and orders.
+        // ORD(state:A) Relaxed: an early refusal only; the seal of each partition decides. Pairs with ORD(advance:A).
         match self.state.load(Ordering::Relaxed) {
             0 => BrokerState::Open,
             1 => BrokerState::Draining,
@@ -98,7 +105,7 @@ impl Life {
 
     /// Goes on to `state`, never back.
     pub(crate) fn advance(&self, state: BrokerState) {
-        // ORD(advance:A) Relaxed: as ORD(state:A); the close itself is ordered by its lock and by the seals.
+        // ORD(advance:A) Relaxed: ordered by the seals, not by this. Pairs with ORD(state:A).
         self.state.fetch_max(state as u8, Ordering::Relaxed);
     }
 }

@@ -2,6 +2,13 @@
 //!
 //! One virtual call with the rules that come with the crate, two with a partitioner of the user's own. The user's code
 //! runs before any claim; nothing here is allocated, locked or written, except the turn counter for keyless records.
+//!
+//! # Orderings
+//!
+//! | label  | operation    | order   | why this much, and why no more                     |
+//! |--------|--------------|---------|----------------------------------------------------|
+//! | take:A | `fetch_add`  | Relaxed | wants different turns only; publishes nothing       |
+//! | peek:A | `load`       | Relaxed | a hint                                             |
 #![forbid(unsafe_code)]
 
 use super::key::Key;
