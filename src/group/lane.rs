@@ -6,7 +6,7 @@ use super::config::{SeekTo, StartAt};
 use super::context::Id;
 use super::letters::lock;
 use super::stats::{Counters, LaneStats};
-use super::word::{LaneWord, MemberId};
+use super::word::{LaneWord, MemberId, Word};
 use crate::log::Log;
 use crate::ring::{Gate, Moved, Reader, Start};
 use crate::seq::Seq;
@@ -83,9 +83,10 @@ impl<T: Send + Sync + 'static> Lane<T> {
         }
     }
 
-    /// Takes the lane's state, if `me` may have it.
-    pub(super) fn take(&self, me: MemberId) -> Option<Box<Held<T>>> {
-        self.word.take(me).ok()?;
+    /// Takes the lane's state, if `me` may have it, with the word as it was taken: what changes it from then on is seen
+    /// by comparing with that one, not with a later load, which could already hold an order that nobody has read.
+    pub(super) fn take(&self, me: MemberId) -> Option<(Word, Box<Held<T>>)> {
+        let word = self.word.take(me).ok()?;
         let mut held = lock(&self.parked).take();
         if let Some(held) = &mut held {
             if held.epoch != self.gate.epoch() {
@@ -93,7 +94,7 @@ impl<T: Send + Sync + 'static> Lane<T> {
             }
         }
         debug_assert!(held.is_some(), "word inv. 2: a free lane's state is parked");
-        held
+        Some((word, held?))
     }
 
     /// Parks the lane's state and lets it go; returns whose it is now. Of an ended lane, drops it.

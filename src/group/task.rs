@@ -117,8 +117,9 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> MemberTask<T, D> {
             return Some(Step::Paused);
         }
         if slot.held.is_none() {
-            slot.held = slot.lane.take(self.member);
-            slot.seen = slot.lane.word.load();
+            if let Some((word, held)) = slot.lane.take(self.member) {
+                (slot.seen, slot.held) = (word, Some(held));
+            }
         }
         let Some(held) = &mut slot.held else { return Some(Step::Elsewhere) };
         if held.epoch != slot.lane.gate.epoch() {
