@@ -24,7 +24,8 @@ use std::time::Duration;
 /// A publish/subscribe broker inside this process. Clones are handles to the same one.
 ///
 /// Topics and groups do not keep it alive: when the last handle drops, the broker closes at once, as by
-/// `close(Some(Duration::ZERO))` but without waiting for handlers that are still running.
+/// `close(Some(Duration::ZERO))` but without waiting for handlers that are still running. A handler that owns a `Broker`
+/// keeps it open, since handlers live until it closes: let it own a [`Topic`] instead, or close explicitly.
 ///
 /// ```
 /// use ringlog::{Broker, GroupConfig, TopicConfig};
@@ -151,7 +152,8 @@ impl Broker {
     }
 
     /// Waits until every group has done all that was published, including what handlers publish meanwhile: a barrier,
-    /// true at one moment, signalled by commits. Groups without a member are not waited for.
+    /// true at one moment, signalled by commits. Groups without a member are not waited for; paused ones are. With the
+    /// manual executor nothing is done while it waits: step first.
     ///
     /// # Errors
     ///

@@ -17,6 +17,12 @@ use std::time::Duration;
 /// It takes `&mut self` and can be sent to another thread, so there is never a second one at work; that makes a publish
 /// wait-free while there is room, without any atomic read-modify-write, and allows publishing in place. Dropping it
 /// closes nothing: the topic stays, and takes no more records.
+///
+/// ```compile_fail
+/// # let broker = ringlog::Broker::new();
+/// let (_, producer) = broker.create_exclusive("ticks", ringlog::TopicConfig::<u64>::new()).unwrap();
+/// let second = producer.clone(); // there is only one
+/// ```
 pub struct Producer<T> {
     core: Arc<Core<T>>,
     logs: Box<[LogProducer<T>]>,
