@@ -77,8 +77,14 @@ fn a_group_without_a_member_holds_up_neither_drain_nor_close_and_is_in_the_accou
     topic.group("idle", GroupConfig::earliest()).unwrap();
     let left = topic.group("left", GroupConfig::earliest()).unwrap();
     let (open, gate) = mpsc::channel::<()>();
-    let member = left.subscribe("m", move |_| _ = gate.recv()).unwrap();
+    let (started, start) = mpsc::channel();
+    let hold = move |_: &ringlog::Record<'_, i32>| {
+        _ = started.send(());
+        _ = gate.recv();
+    };
+    let member = left.subscribe("m", hold).unwrap();
     topic.publish_batch(0..3).unwrap();
+    start.recv().unwrap();
     let draining = thread::spawn({
         let broker = broker.clone();
         move || broker.drain(LONG)
