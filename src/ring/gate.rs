@@ -61,8 +61,8 @@ impl Gate {
     pub fn commit(&self, epoch: u32, from: Seq, to: Seq) -> Result<(), Fenced> {
         let before = Stamped::new(from, epoch);
         explore();
-        // ORD(commit:A) Release: what the group did with the records before its commit. Pairs with ORD(gate:A), ORD(bump:A),
-        // ORD(force:A) and ORD(force:B). Relaxed on failure: the word is only reported.
+        // ORD(commit:A) Release: what the group did with the records before its commit. Pairs with ORD(gate:A),
+        // ORD(bump:A), ORD(force:A) and ORD(force:B). Relaxed on failure: the word is only reported.
         match self.word.compare_exchange(before.word(), before.at(to).word(), Release, Relaxed) {
             Ok(_) => Ok(()),
             Err(now) => Err(self.fenced(Stamped::from_word(now))),
@@ -101,8 +101,8 @@ impl Gate {
     }
 
     pub(super) fn read(&self) -> Stamped {
-        // ORD(gate:A) Acquire: what the group did before it committed. Pairs with ORD(commit:A), ORD(bump:A) and
-        // ORD(force:A).
+        // ORD(gate:A) Acquire: what the group did before it committed. Pairs with ORD(commit:A), ORD(bump:A)
+        // and ORD(force:A).
         Stamped::from_word(self.word.load(Acquire))
     }
 

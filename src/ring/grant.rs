@@ -30,8 +30,8 @@ impl<T: Send + Sync + 'static> Body<T> {
     #[cold]
     pub(super) fn raise(&self, nth: u64, count: u64) -> Result<(), Why> {
         loop {
-            // ORD(raise:A) Acquire: a join whose stamp is in the word has put its gate on the list. Pairs with
-            // ORD(stamp:A).
+            // ORD(raise:A) Acquire: a join whose stamp is in the word has put its gate on the list. Pairs
+            // with ORD(stamp:A).
             let granted = Stamped::from_word(self.granted.load(Acquire));
             if self.tail.is_sealed() {
                 return Err(Why::Sealed);
@@ -46,8 +46,8 @@ impl<T: Send + Sync + 'static> Body<T> {
             let upto = allowed.min(count.max(self.geometry.capacity().eighth()));
             let raised = granted.at(self.tail.seq(nth + upto));
             explore();
-            // ORD(raise:B) AcqRel: Release: what the gates showed, for whoever claims under the promise; pairs with
-            // ORD(granted:A). Acquire: keeps the chain of stamps whole; pairs with ORD(stamp:A).
+            // ORD(raise:B) AcqRel: Release: what the gates showed, for whoever claims under the promise; pairs
+            // with ORD(granted:A). Acquire: keeps the chain of stamps whole; pairs with ORD(stamp:A).
             // Relaxed on failure: somebody joined, sought or raised; we look at everything again.
             if self.granted.compare_exchange(granted.word(), raised.word(), AcqRel, Relaxed).is_ok() {
                 return Ok(());
@@ -66,8 +66,8 @@ impl<T: Send + Sync + 'static> Body<T> {
     /// A new stamp: every `raise` that scanned the gates before fails. Returns the first position not promised.
     pub(super) fn stamp(&self) -> u64 {
         explore();
-        // ORD(stamp:A) AcqRel: Release: our gate on the list, or where it was moved to, before the stamp; pairs with
-        // ORD(raise:A). Acquire: we go on with the chain of those before us; pairs with ORD(raise:B).
+        // ORD(stamp:A) AcqRel: Release: our gate on the list, or where it was moved to, before the stamp; pairs
+        // with ORD(raise:A). Acquire: we go on with the chain of those before us; pairs with ORD(raise:B).
         let granted = Stamped::from_word(self.granted.fetch_add(Stamped::ONE_STAMP, AcqRel));
         self.tail.nth(granted.widen(self.tail.end_seq()))
     }

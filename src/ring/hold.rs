@@ -24,8 +24,8 @@ impl Hold {
     }
 
     fn names(&self, page: u16) -> bool {
-        // ORD(needed:A) Acquire: the next writers come after what the reader read. Pairs with ORD(announce:A) and
-        // ORD(let_go:A).
+        // ORD(needed:A) Acquire: the next writers come after what the reader read. Pairs with ORD(announce:A)
+        // and ORD(let_go:A).
         self.0.load(Acquire) == u32::from(page) + 1
     }
 }

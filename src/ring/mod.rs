@@ -1,4 +1,116 @@
-//! HEADER
+//! One partition's records: a ring of pages that producers fill and readers chase.
+//!
+//! A position is the offset is the sequence, dense, for ever. Records lie in place; readers borrow them. Producers wait
+//! for nobody but gates, and readers hold nobody up: a page that somebody still looks at when its turn comes is set
+//! aside, and another takes its place. That is hazard pointers with pages as the objects.
+//!
+//! # Layout                capacity 8 as 3 pages of 4; 13 claimed; a reader still looks at page 0
+//!
+//! ```text
+//!                 page 1        page 2        page 3                  granted = 14: claims below it are allowed
+//!   table      ┌─────────────┬─────────────┬─────────────┐            place n mod 3 names page n's physical page
+//!   (place)    │ 1: page 1   │ 2: page 2   │ 0: page 3   │
+//!              └──────┬──────┴──────┬──────┴──────┬──────┘
+//!   physical       ┌──▼──┐       ┌──▼──┐       ┌──▼──┐       ┌─────┐       ┌─────┐
+//!   pages          │ P1  │       │ P2  │       │ P3  │       │ P0  │       │ P4  │
+//!                  │ 4..8│       │ 8.. │       │ 12  │       │ 0..4│       │     │
+//!                  └─────┘       └─────┘       └─────┘       └──▲──┘       └─────┘
+//!                   taken         taken         taken        retired         free
+//!                                                               └── hold of a reader that was lapped
+//! ```
+//!
+//! # Who writes what
+//!
+//! | word                | written by                                            | read by                             |
+//! |---------------------|-------------------------------------------------------|-------------------------------------|
+//! | `tail`              | producers: each claim (shared), each publish (exclusive); `seal` | producers, joiners, statistics |
+//! | `granted` (offset, stamp) | `raise` upwards; `join` and `seek` add a stamp; all by RMW | producers out of room, joiners |
+//! | table entry, `newest` | who installs page n, by CAS; `newest` by the winner  | producers and readers, once per page |
+//! | mark, tag of a slot | its claimant; marks also by `clear`                   | readers (marks of bare, tags of tagged pages); `scan` |
+//! | hold                | its reader, once per page                             | `scan`                              |
+//! | state of a physical page | its owner of the moment                          | `spare`                             |
+//! | gate                | anybody, by CAS                                       | `raise`                             |
+//!
+//! # Invariants
+//!
+//! 1. A position is claimed once: by the CAS on `tail`, or by the one exclusive producer. Until it is marked, its slot is
+//!    the claimant's alone. No user code runs between claim and mark: values are built before and old ones dropped after.
+//! 2. Nobody claims at or beyond `granted`, and no gate stands further back than `granted` less the capacity. A raise counts only if no gate came or was moved since it loaded the word: the stamp says so. Page n is
+//!    installed only once `granted` has reached its first position; it replaces page n - N, which lies wholly below
+//!    `granted` less the capacity, as (N - 1) * S >= capacity. So what a gate covers is always in the table.
+//! 3. A reader touches a page only while it holds it: announced, fenced, and then found in the table still. `scan` fences
+//!    after the entry was replaced and before it looks at holds. If the reader's fence comes first, `scan` sees the hold;
+//!    if `scan`'s comes first, the reader sees that the entry has gone. In both cases no page is used again under a reader.
+//! 4. A shared producer looks up its page before it claims. Page n gives way to n + N only once the tail is past page n, so
+//!    that a claim that succeeds proves the entry. From then on the missing mark keeps the page from being used again.
+//! 5. A physical page out of the table is used again by one thread that took it from RETIRED, saw every mark set (shared)
+//!    or published them all itself (exclusive), and found no hold on it. Nobody else can come to touch it.
+//! 6. Pages are freed with the ring, which readers and producers keep alive. There are N + spares, and at most one more for
+//!    each reader, unfinished claim and producer at work.
+//!
+//! A stalled producer delays what comes after its claim, and keeps one page; it stops no other producer that no gate stops.
+//! Page numbers count modulo 2^48, `granted` and gates modulo 2^40: a thread would have to sleep through as many pages
+//! (records) between two of its steps to take one for another. Positions inside a ring count from its first offset, in
+//! 64 bits, so that they do not wrap.
+//!
+//! # Orderings
+//!
+//! | label | operation | order | why this much, and why no more |
+//! |---|---|---|---|
+//! | commit:A | gate, CAS | Release | what a group did with its records, before its commit; pairs with gate:A, bump:A, force:A, force:B. Not Acquire: a commit reads nothing |
+//! | bump:A | gate, add | AcqRel | the next owner comes after the last commit (commit:A), and it before whoever reads the gate (gate:A) |
+//! | force:A | gate, CAS | AcqRel | the same for a seek; pairs with commit:A and gate:A |
+//! | force:B | gate, CAS lost | Acquire | it goes on from what won; pairs with commit:A |
+//! | lift:A | gate, CAS | Relaxed | corrects a position that nobody could have used |
+//! | gate:A | gate, load | Acquire | what the group did before is visible to the producer that it lets in; pairs with commit:A, bump:A, force:A |
+//! | granted:A | `granted`, load | Acquire | the same for a producer that claims under another's raise; pairs with raise:B |
+//! | raise:A | `granted`, load | Acquire | a gate whose stamp is in the word is on the list we scan; pairs with stamp:A |
+//! | raise:B | `granted`, CAS | AcqRel | passes on what the gates showed (granted:A), and the chain of stamps (stamp:A) |
+//! | stamp:A | `granted`, add | AcqRel | our gate before our stamp (raise:A), after the raises and stamps before us (raise:B) |
+//! | announce:A | hold, store | Release | ends the use of the page held before; pairs with needed:A. Not more: the fence hold:A follows |
+//! | let_go:A | hold, store | Release | ends the use of the page; pairs with needed:A |
+//! | needed:A | hold, load | Acquire | the next writers come after the readers; pairs with announce:A, let_go:A |
+//! | register:A | holds in use, load | Relaxed | read under the lock that all writers take |
+//! | register:B | holds in use, store | Relaxed | seen by needed:B because of the fences hold:A and scan:A |
+//! | needed:B | holds in use, load | Relaxed | see register:B |
+//! | exclusive:A | taken, swap | Relaxed | says who was first |
+//! | page_take:A | state, load | Relaxed | a guess |
+//! | page_take:B | state, CAS | Acquire | the page after its last owner; pairs with page_put:A |
+//! | page_put:A | state, store | Release | what its owner did and saw; pairs with page_take:B |
+//! | page_state:A | state, load | Relaxed | a gauge |
+//! | extras:A | extra pages, load | Relaxed | each is read through a cell that publishes it |
+//! | allocate:A | extra pages, add | Relaxed | hands out numbers |
+//! | allocate:B | extra pages, sub | Relaxed | takes back one out of range |
+//! | scan:A | `fence` | SeqCst | entries replaced before holds are read (inv. 3); pairs with hold:A |
+//! | hold:A | `fence` | SeqCst | the hold before the second look (inv. 3); pairs with scan:A |
+//! | has_old:A | mark, load | Relaxed | the slot is the claimant's; the clear came with the entry |
+//! | lend:A | mark, load | Relaxed | the same |
+//! | lend:B | mark, store | Relaxed | nobody reads it before it is published |
+//! | mark:A | mark, store | Release | the record before its mark; pairs with published:A, all_marked:A |
+//! | tag:A | tag, store | Release | the record before its tag; pairs with published:B |
+//! | published:A | mark, load | Acquire | the reader reads the record; pairs with mark:A |
+//! | published:B | tag, load | Acquire | the same; pairs with tag:A |
+//! | all_marked:A | mark, load | Acquire | the next writers come after these; pairs with mark:A |
+//! | drop_values:A | mark, load | Relaxed | nobody is left |
+//! | look:A | entry, load | Acquire | the page is clear and free of its earlier users; pairs with install:A |
+//! | newest:A | `newest`, load | Acquire | the same; pairs with newest:B |
+//! | newest:B | `newest`, store | Release | the same as install:A; pairs with newest:A |
+//! | still:A | entry, load | Acquire | the same as look:A, for it may name a later use; pairs with install:A |
+//! | install:A | entry, CAS | AcqRel | Release: the clear page before its entry (look:A, still:A). Acquire: we retire what another installed |
+//! | end:A | `tail`, load | Acquire | what an exclusive producer published below; pairs with finish:A |
+//! | is_sealed:A | `tail`, load | Relaxed | a bit that only rises |
+//! | is_sealed:B | `sealed`, load | Relaxed | a flag that only rises |
+//! | claim:A | `tail`, load | Relaxed | a guess |
+//! | claim:B | `tail`, CAS | Relaxed | hands out positions; the right to write came with the entry (inv. 4) |
+//! | begin:A | `tail`, store | Relaxed | before begin:B by the barrier pair |
+//! | begin:B | `sealed`, load | Relaxed | either we see the seal, or the sealer sees us busy |
+//! | finish:A | `tail`, store | Release | records and marks before the end that covers them; pairs with end:A, seal:C |
+//! | seal:A | `tail`, or | Relaxed | claims and seal are ordered by the one word |
+//! | seal:B | `sealed`, store | Relaxed | before seal:C by the barrier pair |
+//! | seal:C | `tail`, load | Acquire | what lies below the final end is published; pairs with finish:A |
+//!
+//! Nothing is SeqCst but the fence pair of inv. 3 and the barrier pair of `begin` and `seal`.
+#![deny(unsafe_code)]
 
 mod chunks;
 mod exclusive;
@@ -9,7 +121,9 @@ mod pages;
 mod reader;
 mod run;
 mod shared;
+#[allow(unsafe_code)]
 mod slot;
+#[allow(unsafe_code)]
 mod storage;
 mod table;
 mod tail;

@@ -185,8 +185,8 @@ impl<T> Page<T> {
     /// Publishes slot `i`.
     #[inline(always)]
     pub(super) fn mark(&self, i: usize) {
-        // ORD(mark:A) Release: the record (and its tag) before its mark. Pairs with ORD(published:A) and
-        // ORD(all_marked:A).
+        // ORD(mark:A) Release: the record (and its tag) before its mark. Pairs with ORD(published:A)
+        // and ORD(all_marked:A).
         self.mark_of(i).store(PUBLISHED, Release);
     }
 

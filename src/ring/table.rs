@@ -61,8 +61,8 @@ impl Table {
     /// Where page `page` is. Of a `Here` nothing is known but that it was so; see inv. 3 and 4.
     #[inline]
     pub(super) fn look(&self, page: u64) -> Found {
-        // ORD(look:A) Acquire: the page's cleared marks, and that all earlier users are done with it. Pairs with
-        // ORD(install:A).
+        // ORD(look:A) Acquire: the page's cleared marks, and that all earlier users are done with it. Pairs
+        // with ORD(install:A).
         Self::judge(self.entry(page).load(Acquire), page)
     }
 

@@ -108,8 +108,8 @@ impl Tail {
     /// Exclusive: leaves it, with everything below `nth` published.
     #[inline(always)]
     pub(super) fn finish(&self, nth: u64) {
-        // ORD(finish:A) Release: the records and marks before the end that covers them. Pairs with ORD(end:A) and
-        // ORD(seal:C).
+        // ORD(finish:A) Release: the records and marks before the end that covers them. Pairs with ORD(end:A)
+        // and ORD(seal:C).
         self.word.store(nth << 1, Release);
     }
 
@@ -123,8 +123,8 @@ impl Tail {
                 self.sealed.store(true, Relaxed);
                 heavy_barrier();
                 loop {
-                    // ORD(seal:C) Acquire: the end is final, and what lies below it is published. Pairs with
-                    // ORD(finish:A).
+                    // ORD(seal:C) Acquire: the end is final, and what lies below it is published. Pairs
+                    // with ORD(finish:A).
                     let word = self.word.load(Acquire);
                     if word & 1 == 0 {
                         return word >> 1;
