@@ -70,9 +70,9 @@ pub struct Model {
 
 impl Model {
     /// A model called `name` with a preemption bound of 2, at least 10 executions, 20,000 branches an execution and a
-    /// limit of five minutes.
+    /// limit of ten minutes.
     pub fn new(name: &'static str) -> Self {
-        let within = Duration::from_secs(number(SECONDS).unwrap_or(300));
+        let within = Duration::from_secs(number(SECONDS).unwrap_or(600));
         Self { name, preemptions: 2, at_least: 10, branches: 20_000, within }
     }
 
