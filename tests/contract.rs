@@ -206,8 +206,35 @@ fn every_keeper_exists_and_carries_its_number() {
     assert!(wrong.is_empty(), "\n  {}", wrong.join("\n  "));
 }
 
+/// The tests and models that `page` names in backticks: `path.rs::name`, or `model_file::name`.
+fn named(page: &str) -> Vec<(String, String)> {
+    let quoted = page.split('`').skip(1).step_by(2).filter_map(|text| text.split_once("::"));
+    let plain = |text: &str| !text.is_empty() && text.chars().all(|c| c.is_alphanumeric() || "_/.".contains(c));
+    let model = |file: &str| ["ring_", "wait_", "log_"].iter().any(|kind| file.starts_with(kind));
+    quoted
+        .filter(|(file, name)| plain(file) && plain(name))
+        .filter_map(|(file, name)| match file {
+            _ if file.ends_with(".rs") => Some((file.to_owned(), name.to_owned())),
+            _ if model(file) => Some((format!("loom-tests/tests/{file}.rs"), name.to_owned())),
+            _ => None,
+        })
+        .collect()
+}
+
+#[test]
+fn every_test_that_the_testing_page_names_exists() {
+    let files = files();
+    let names = named(&read("docs/testing.md"));
+    assert!(names.len() > 50, "only {} names were found", names.len());
+    let there = |(file, name): &&(String, String)| {
+        files.get(file).is_some_and(|source| comments_of(&source.text, name).is_some())
+    };
+    let gone: Vec<_> = names.iter().filter(|pair| !there(pair)).collect();
+    assert!(gone.is_empty(), "the page names what is not there: {gone:#?}");
+}
+
 mod the_checks_bite {
-    use super::{Row, Source, anchor, carries, comments_of, faults, filled};
+    use super::{Row, Source, anchor, carries, comments_of, faults, filled, named};
 
     fn fault(number: &str, kept: &str) -> usize {
         let text = "// A-17 and X3: why.\n#[test]\nfn commits() {\n    // A-18\n    x();\n}\n\nfn other() {}\n";
@@ -243,6 +270,13 @@ mod the_checks_bite {
         let page = "| A-17 | a promise | open |\n| A-18 | another | open |\n";
         let wanted = "| A-17 | a promise | `tests/t.rs::commits` |\n| A-18 | another | open |\n";
         assert_eq!(filled(page, &files), wanted);
+    }
+
+    #[test]
+    fn on_names_of_tests_and_models() {
+        let page = "`src/x.rs::a_test`, `ring_hold::a_model`, `sync::cow`, `all(test, ..)`";
+        let pair = |file: &str, name: &str| (file.to_owned(), name.to_owned());
+        assert_eq!(named(page), [pair("src/x.rs", "a_test"), pair("loom-tests/tests/ring_hold.rs", "a_model")]);
     }
 
     #[test]
