@@ -1,5 +1,6 @@
 //! Real threads, judged afterwards by their history. `RINGLOG_STRESS` multiplies the records of each run.
 mod checker;
+mod payload;
 mod run;
 
 use ringlog::Retain;

@@ -1,9 +1,10 @@
 //! One run on real threads: producers, groups, and somebody who joins, leaves, seeks and pauses meanwhile.
 
-use crate::checker::{self, Books, Ended, Handled, Lane, Published};
+use crate::checker::{self, Books, Handled, Lane, Published};
+use crate::payload::{Count, Dice, Notes, PATIENCE, Payload, await_that};
 use ringlog::{
-    Broker, Failure, Group, GroupConfig, Member, Outcome, Producer, PublishError, Record, Retain, Retry, Run, SeekTo,
-    Topic, TopicConfig, Worker,
+    Broker, Group, GroupConfig, Member, Producer, PublishError, Record, Retain, Retry, Run, SeekTo, Topic, TopicConfig,
+    Worker,
 };
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
@@ -45,119 +46,6 @@ pub(crate) struct Plan {
 
 /// Calls of a handler per record.
 const ATTEMPTS: u32 = 3;
-/// Nothing here takes as long as this; whoever does hangs.
-const PATIENCE: Duration = Duration::from_secs(120);
-
-/// A small generator of its own for every thread.
-#[derive(Clone, Debug)]
-pub(crate) struct Dice(u64);
-
-impl Dice {
-    pub(crate) fn new(seed: u64) -> Self {
-        Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
-    }
-
-    pub(crate) fn below(&mut self, n: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) % n
-    }
-}
-
-/// The payloads made and dropped.
-#[derive(Debug, Default)]
-struct Count {
-    made: AtomicU64,
-    dropped: AtomicU64,
-}
-
-impl Count {
-    /// All that was made has been dropped, once the threads that ran handlers have ended.
-    fn settle(&self) -> checker::Verdict {
-        let made = self.made.load(Ordering::Relaxed);
-        let dropped = || self.dropped.load(Ordering::Relaxed);
-        await_that(|| dropped() >= made);
-        if dropped() == made { Ok(()) } else { Err(format!("{made} payloads made, {} dropped", dropped())) }
-    }
-}
-
-/// Threads that nobody can join end soon after they were told to.
-fn await_that(done: impl Fn() -> bool) -> bool {
-    let deadline = Instant::now() + PATIENCE / 4;
-    while !done() && Instant::now() < deadline {
-        thread::yield_now();
-    }
-    done()
-}
-
-#[derive(Debug)]
-struct Payload {
-    producer: u32,
-    n: u64,
-    /// A function of the two, so that a torn or stale record shows.
-    sum: u64,
-    count: Arc<Count>,
-}
-
-impl Payload {
-    fn new(producer: u32, n: u64, count: &Arc<Count>) -> Self {
-        count.made.fetch_add(1, Ordering::Relaxed);
-        Self { producer, n, sum: sum(producer, n), count: count.clone() }
-    }
-}
-
-impl Drop for Payload {
-    fn drop(&mut self) {
-        assert_eq!(self.sum, sum(self.producer, self.n), "dropped what is no payload");
-        self.sum = 0;
-        self.count.dropped.fetch_add(1, Ordering::Relaxed);
-    }
-}
-
-fn sum(producer: u32, n: u64) -> u64 {
-    (n ^ u64::from(producer).rotate_left(40)).wrapping_mul(0x2545_F491_4F6C_DD1D)
-}
-
-/// What one handler saw; handed over when the library drops the handler, so that noting orders no threads.
-struct Notes {
-    calls: Vec<Handled>,
-    into: Arc<Mutex<Vec<Handled>>>,
-    dice: Dice,
-    /// Whoever waits for all notes to be handed over sees this one go.
-    _open: Arc<()>,
-}
-
-impl Drop for Notes {
-    fn drop(&mut self) {
-        self.into.lock().expect("nobody panics with it").append(&mut self.calls);
-    }
-}
-
-impl Notes {
-    fn handle(&mut self, record: &Record<'_, Payload>) -> Outcome {
-        let begun = Instant::now();
-        let Payload { producer, n, sum: seen, .. } = **record;
-        assert_eq!(seen, sum(producer, n), "a torn record at {}", record.offset());
-        let (ended, panics) = match self.dice.below(64) {
-            0 => (Ended::Rejected, false),
-            1..4 => (Ended::Failed, false),
-            4 => (Ended::Failed, true),
-            _ => (Ended::Acked, false),
-        };
-        let (partition, offset, attempt) = (record.partition(), record.offset(), record.attempt());
-        let done = Instant::now();
-        self.calls.push(Handled { partition, offset, attempt, producer, n, ended, begun, done });
-        if panics {
-            std::panic::resume_unwind(Box::new("as planned"));
-        }
-        match ended {
-            Ended::Acked => Outcome::Ack,
-            Ended::Failed => Outcome::Retry(Failure::new("planned")),
-            Ended::Rejected => Outcome::Reject(Failure::new("planned")),
-        }
-    }
-}
 
 /// One group under test, and what is known about it so far.
 struct Watched {
