@@ -173,6 +173,53 @@ fn a_worker_can_have_your_own_thread() {
 }
 
 #[test]
+fn a_worker_whose_hook_panics_takes_no_members() {
+    let (tell, told) = mpsc::channel();
+    let hook = move || {
+        tell.send(()).unwrap();
+        std::panic::resume_unwind(Box::new("in the hook"));
+    };
+    let worker = WorkerConfig::new().on_start(hook).spawn().unwrap();
+    told.recv().unwrap();
+    let broker = Broker::new();
+    let group = topic(&broker, 1, 8).group("g", GroupConfig::earliest()).unwrap();
+    // At the worst it takes one that comes before it has ended, and then has it leave.
+    while group.member("m").run(&worker).subscribe(|_| ()).is_ok() {
+        while !group.assignment().is_empty() {
+            thread::yield_now();
+        }
+    }
+    assert!(group.assignment().is_empty());
+}
+
+//
+#[test]
+fn a_handler_whose_destructor_panics_leaves_all_the_same() {
+    struct Rude;
+    impl Drop for Rude {
+        fn drop(&mut self) {
+            std::panic::resume_unwind(Box::new("not so quietly"));
+        }
+    }
+    let broker = Broker::new();
+    let topic = topic(&broker, 1, 8);
+    let group = topic.group("g", GroupConfig::earliest()).unwrap();
+    let worker = Worker::spawn().unwrap();
+    let rude = Rude;
+    let handler = move |_: &ringlog::Record<'_, u64>| {
+        let _kept = &rude;
+    };
+    let member = group.member("rude").run(&worker).subscribe(handler).unwrap();
+    topic.publish(0).unwrap();
+    broker.drain(LONG).unwrap();
+    assert!(member.leave());
+    group.member("kind").run(&worker).subscribe(|_| ()).unwrap();
+    topic.publish(1).unwrap();
+    broker.drain(LONG).unwrap();
+    assert_eq!((group.stats().acked(), group.assignment().len()), (2, 1));
+}
+
+#[test]
 fn a_worker_serves_one_clock() {
     let worker = Worker::spawn().unwrap();
     let join = |broker: &Broker| {

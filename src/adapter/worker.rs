@@ -83,10 +83,12 @@ impl WorkerConfig {
             *answer.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(result);
             answer.1.notify_all();
             if usable {
+                let closes = ClosesInbox(&inbox); // also when the hook panics: nobody would step what is placed then
                 if let Some(hook) = hook {
                     hook();
                 }
                 drive(&inbox, Ends::WhenAbandoned);
+                drop(closes);
             }
         };
         let spawned = thread::Builder::new().name(name.clone()).spawn(body);
@@ -99,6 +101,14 @@ impl WorkerConfig {
                 None => result = pinned.1.wait(result).unwrap_or_else(|poisoned| poisoned.into_inner()),
             }
         }
+    }
+}
+
+struct ClosesInbox<'a>(&'a Inbox);
+
+impl Drop for ClosesInbox<'_> {
+    fn drop(&mut self) {
+        self.0.close();
     }
 }
 

@@ -274,7 +274,7 @@ impl<T: Send + Sync + 'static> Group<T> {
             group: self.name.clone(),
             members: lock(&self.roster).members().iter().map(|member| member.name.clone()).collect(),
             lanes: self.lanes.iter().map(|lane| lane.stats()).collect(),
-            letters: self.letters.all().len(),
+            letters: self.letters.len(),
             letters_lost: self.letters.lost(),
         }
     }

@@ -204,6 +204,11 @@ impl Letters {
         lock(&self.kept).letters.iter().cloned().collect()
     }
 
+    /// How many letters there are.
+    pub(super) fn len(&self) -> usize {
+        lock(&self.kept).letters.len()
+    }
+
     /// How many letters went because there was no room.
     pub(super) fn lost(&self) -> u64 {
         lock(&self.kept).lost

@@ -326,8 +326,9 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> Task for MemberTask<T, D> {
     }
 
     fn event(&self, index: usize) -> Option<&Event> {
-        let slot = &self.slots[index];
-        (slot.held.is_some() && slot.seen.paused() == 0).then(|| slot.lane.log.not_empty())
+        let Slot { lane, held, seen } = &self.slots[index];
+        let takes_data = held.as_ref().is_some_and(|held| held.due.is_none()) && seen.paused() == 0;
+        takes_data.then(|| lane.log.not_empty())
     }
 
     fn next(&self, index: usize) -> Option<u64> {
