@@ -1,4 +1,5 @@
 //! What a ring promises, without threads where none are needed.
+#![forbid(unsafe_code)]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc as StdArc;
