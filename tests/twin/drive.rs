@@ -1,7 +1,7 @@
 //! Applies each operation to the broker and to the twin, and compares all that can be seen.
 
 use crate::model::Twin;
-use crate::ops::{Op, Setup, To};
+use crate::ops::{Act, Op, Setup, To};
 use crate::parts::{Answer, Books, Stored};
 use crate::real::Real;
 use ringlog::Manual;
@@ -12,7 +12,6 @@ const SETTLED: usize = 100_000;
 pub(crate) struct Case {
     real: Real,
     twin: Twin,
-    serial: u64,
 }
 
 type Checked = Result<(), String>;
@@ -42,7 +41,7 @@ pub(crate) fn decode(setup: [u8; 8], ops: &[[u8; 4]]) -> (Setup, Vec<Op>) {
 
 /// Runs one case and returns the executor's trace; the error names the operation after which the two disagreed.
 pub(crate) fn play(setup: &Setup, ops: &[Op], prepare: impl FnOnce(&Manual)) -> Result<String, String> {
-    let mut case = Case { real: Real::new(setup), twin: Twin::new(setup.clone()), serial: 0 };
+    let mut case = Case { real: Real::new(setup), twin: Twin::new(setup.clone()) };
     prepare(&case.real.manual);
     for (i, op) in ops.iter().chain(&[Op::Settle, Op::Close]).enumerate() {
         let told = |said| {
@@ -63,6 +62,11 @@ impl Case {
         match op {
             Op::Publish { key } => self.publish(*key),
             Op::PublishTo { partition } => self.publish_to(*partition),
+            Op::InPlace { partition } => {
+                let serial = self.real.next();
+                let real = self.real.publish_in_place(serial, *partition);
+                self.published(real, *partition, serial)
+            }
             Op::Batch { keys } => self.batch(keys),
             Op::Close => self.close(),
             _ if self.twin.closed => Ok(()),
@@ -82,20 +86,15 @@ impl Case {
         }
     }
 
-    fn next(&mut self) -> u64 {
-        self.serial += 1;
-        self.serial
-    }
-
     fn publish(&mut self, key: Option<u8>) -> Checked {
-        let serial = self.next();
+        let serial = self.real.next();
         let partition = self.twin.route(key);
         let real = self.real.publish(serial, key);
         self.published(real, partition, serial)
     }
 
     fn publish_to(&mut self, partition: u32) -> Checked {
-        let serial = self.next();
+        let serial = self.real.next();
         let real = self.real.publish_to(serial, partition);
         self.published(real, partition, serial)
     }
@@ -107,7 +106,7 @@ impl Case {
     }
 
     fn batch(&mut self, keys: &[Option<u8>]) -> Checked {
-        let events: Vec<_> = keys.iter().map(|key| (self.next(), *key)).collect();
+        let events: Vec<_> = keys.iter().map(|key| (self.real.next(), *key)).collect();
         let real = self.real.publish_batch(&events);
         let twin = self.twin.publish_batch(&events);
         same!(&real.shares, &twin.shares, "what was stored of the batch {events:?}");
@@ -133,6 +132,7 @@ impl Case {
     /// So many steps of the executor, or fewer if it runs out of work: true then.
     fn steps(&mut self, most: usize) -> Result<bool, String> {
         for _ in 0..most {
+            self.twin.settle();
             let worked = self.real.step();
             for call in self.real.calls() {
                 self.twin.called(&call)?;
@@ -216,6 +216,8 @@ impl Case {
                 real.groups[&group].group.resume_partition(*partition).map_err(|error| error.to_string())?;
                 twin.group(group).lanes[*partition as usize].paused = false;
             }
+            // An exclusive topic has one producer, and a handler is not it.
+            Op::Script { act: Act::Publish { .. }, .. } if twin.setup.exclusive => {}
             Op::Script { act, times, .. } => {
                 real.script(group, *act, *times);
                 twin.group(group).script(*act, *times);

@@ -185,15 +185,41 @@ impl Twin {
         if want != *call {
             return Err(format!("a handler saw {call:?}\n  but had to see {want:?}"));
         }
+        if let Some(published) = &call.published {
+            self.nested(call, published)?;
+        }
         self.book(call, len);
         Ok(())
+    }
+
+    /// A handler published. Of what this step has handled, the broker may have committed all or nothing.
+    fn nested(&mut self, call: &Call, (serial, at, real): &(u64, Option<u32>, Answer)) -> Result<(), String> {
+        let Act::Publish { key } = call.act else { return Err(format!("nobody told it to publish: {call:?}")) };
+        let p = self.route(key);
+        let full = |answer: &Answer| matches!(answer, Answer::Full { .. });
+        let lane = &mut self.group(call.group).lanes[call.partition as usize];
+        let cursor = lane.cursor;
+        if full(real) {
+            lane.cursor = lane.settled;
+        }
+        let twin = self.publish(p, &[*serial]);
+        self.group(call.group).lanes[call.partition as usize].cursor = cursor;
+        match at.unwrap_or(p) == p && (*real == twin || full(real) && full(&twin)) {
+            true => Ok(()),
+            false => Err(format!("a handler published to {p}: real {real:?}, twin {twin:?}")),
+        }
+    }
+
+    /// A step begins: everything handled so far is committed.
+    pub(crate) fn settle(&mut self) {
+        self.groups.values_mut().flat_map(|group| &mut group.lanes).for_each(|lane| lane.settled = lane.cursor);
     }
 
     fn book(&mut self, call: &Call, len: u64) {
         let group = self.groups.get_mut(&call.group).expect("checked by the caller");
         let lane = &mut group.lanes[call.partition as usize];
         let done = match call.act {
-            Act::Ack => len,
+            Act::Ack | Act::Publish { .. } => len,
             Act::FailAt(n) => n % len,
             Act::Fail | Act::Panic if len > 1 => {
                 // Nobody knows which record it was.

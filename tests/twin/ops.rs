@@ -30,6 +30,10 @@ pub(crate) enum Act {
     RetryAfter(u64),
     /// A batch handler names the record that failed; a handler of single records just fails.
     FailAt(u64),
+    /// The handler publishes to its own topic, never waiting, and then acks.
+    Publish {
+        key: Option<u8>,
+    },
 }
 
 /// How long a topic keeps what it stores.
@@ -68,6 +72,10 @@ pub(crate) enum Op {
         key: Option<u8>,
     },
     PublishTo {
+        partition: u32,
+    },
+    /// Into the buffer that lies in the slot, where the producer is the only one.
+    InPlace {
         partition: u32,
     },
     Batch {
@@ -152,7 +160,8 @@ impl Op {
         let partition = u32::from(b) % setup.partitions;
         match kind {
             0..60 => Self::Publish { key: key(b) },
-            60..72 => Self::PublishTo { partition },
+            60..68 => Self::PublishTo { partition },
+            68..72 => Self::InPlace { partition },
             72..90 => Self::Batch { keys: batch(a, b, setup) },
             90..108 => Self::AddGroup { group, from: from(b, c) },
             108..112 => Self::DeleteGroup { group },
@@ -203,12 +212,13 @@ fn to(c: u8) -> To {
 }
 
 fn act(b: u8, c: u8) -> Act {
-    match b % 7 {
+    match b % 8 {
         0 | 1 => Act::Fail,
         2 => Act::Panic,
         3 => Act::Reject,
         4 => Act::RetryAfter(u64::from(c) % 9),
         5 => Act::FailAt(u64::from(c) / 3),
+        6 => Act::Publish { key: key(c) },
         _ => Act::Ack,
     }
 }

@@ -39,6 +39,8 @@ pub(crate) struct Call {
     /// The records: one, or those of a batch.
     pub(crate) serials: Vec<u64>,
     pub(crate) act: Act,
+    /// What the handler published meanwhile: the event, where it went, and the answer.
+    pub(crate) published: Option<(u64, Option<u32>, Answer)>,
 }
 
 /// What remains of a buried record.
@@ -74,6 +76,8 @@ pub(crate) struct Log {
 pub(crate) struct Lane {
     pub(crate) cursor: u64,
     pub(crate) paused: bool,
+    /// Where the cursor was when the last step began.
+    pub(crate) settled: u64,
     pub(crate) start: u64,
     /// Failed calls of the handler with the record at the cursor.
     pub(crate) tried: u32,

@@ -7,7 +7,7 @@ use ringlog::{
     ManualClock, Member, Outcome, Producer, PublishError, Record, Retain, Retry, SeekTo, Share, Topic, TopicConfig,
 };
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -17,6 +17,13 @@ pub(crate) struct Event {
     serial: u64,
     key: Option<[u8; 1]>,
     alive: Arc<AtomicUsize>,
+}
+
+impl Event {
+    fn new(serial: u64, key: Option<u8>, alive: &Arc<AtomicUsize>) -> Self {
+        alive.fetch_add(1, Ordering::Relaxed);
+        Self { serial, key: key.map(|key| [key]), alive: alive.clone() }
+    }
 }
 
 impl Drop for Event {
@@ -44,6 +51,7 @@ pub(crate) struct Real {
     producer: Option<Producer<Event>>,
     calls: Shared<Vec<Call>>,
     alive: Arc<AtomicUsize>,
+    serials: Arc<AtomicU64>,
     setup: Setup,
     joined: u32,
 }
@@ -70,13 +78,28 @@ impl Real {
             (broker.create_topic("t", config).expect("good settings"), None)
         };
         let manual = Manual::new(setup.seed);
-        let (groups, calls, alive) = Default::default();
-        Self { clock, manual, broker, topic, producer, groups, calls, alive, setup: setup.clone(), joined: 0 }
+        let (groups, calls, alive, serials) = Default::default();
+        Self { clock, manual, broker, topic, producer, groups, calls, alive, serials, setup: setup.clone(), joined: 0 }
     }
 
     fn event(&self, serial: u64, key: Option<u8>) -> Event {
-        self.alive.fetch_add(1, Ordering::Relaxed);
-        Event { serial, key: key.map(|key| [key]), alive: self.alive.clone() }
+        Event::new(serial, key, &self.alive)
+    }
+
+    /// The number of the next event.
+    pub(crate) fn next(&self) -> u64 {
+        self.serials.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// As `publish_to`, but where the producer is the only one, into the event that lies in the slot already.
+    pub(crate) fn publish_in_place(&mut self, serial: u64, partition: u32) -> (Option<u32>, Answer) {
+        let alive = self.alive.clone();
+        let Some(producer) = &mut self.producer else { return self.publish_to(serial, partition) };
+        let fill = |slot: &mut Event| (slot.serial, slot.key) = (serial, None);
+        match producer.publish_in_place(partition, || Event::new(0, None, &alive), fill) {
+            Ok(stored) => (Some(stored.partition()), Answer::Stored { offset: stored.offset(), kept: stored.kept }),
+            Err(error) => (error.full().map(|full| full.partition), refusal(&error)),
+        }
     }
 
     pub(crate) fn publish(&mut self, serial: u64, key: Option<u8>) -> (Option<u32>, Answer) {
@@ -139,13 +162,15 @@ impl Real {
     pub(crate) fn join(&mut self, name: u8, batches: bool) -> Result<String, String> {
         self.joined += 1;
         let member = format!("m{}", self.joined);
+        let publish = self.nested();
         let (calls, noted) = (self.calls.clone(), member.clone());
         let real = self.groups.get_mut(&name).expect("the group exists");
         let script = real.script.clone();
         let builder = real.group.member(&member).run(&self.manual);
         let call = move |partition, offset, attempt, serials| {
             let act = script.lock().expect("no panic holds it").pop_front().unwrap_or(Act::Ack);
-            let call = Call { group: name, member: noted.clone(), partition, offset, attempt, serials, act };
+            let published = publish(act);
+            let call = Call { group: name, member: noted.clone(), partition, offset, attempt, serials, act, published };
             calls.lock().expect("no panic holds it").push(call);
             act
         };
@@ -163,6 +188,17 @@ impl Real {
         let joined = joined.map_err(|error| error.to_string())?;
         real.members.push((member.clone(), joined));
         Ok(member)
+    }
+
+    /// What a handler does that is told to publish.
+    fn nested(&self) -> impl Fn(Act) -> Option<(u64, Option<u32>, Answer)> + Send + 'static {
+        let (topic, alive, serials) = (self.topic.clone(), self.alive.clone(), self.serials.clone());
+        move |act| {
+            let Act::Publish { key } = act else { return None };
+            let serial = serials.fetch_add(1, Ordering::Relaxed);
+            let (partition, answer) = answer(serial, topic.try_publish(Event::new(serial, key, &alive)));
+            Some((serial, partition, answer))
+        }
     }
 
     pub(crate) fn leave(&mut self, name: u8, member: &str) {
@@ -235,7 +271,7 @@ impl Real {
 
 fn outcome(act: Act) -> Outcome {
     match act {
-        Act::Ack => Outcome::Ack,
+        Act::Ack | Act::Publish { .. } => Outcome::Ack,
         Act::Fail | Act::FailAt(_) => Outcome::Retry(Failure::of_kind("error", "as planned")),
         Act::Panic => std::panic::resume_unwind(Box::new("as planned")),
         Act::Reject => Outcome::Reject(Failure::of_kind("reject", "as planned")),
@@ -248,7 +284,7 @@ fn outcome(act: Act) -> Outcome {
 /// Of a batch, a plain failure and a panic name no record.
 fn batch_outcome(act: Act, len: usize) -> BatchOutcome {
     match act {
-        Act::Ack => ().into_batch_outcome(),
+        Act::Ack | Act::Publish { .. } => ().into_batch_outcome(),
         Act::Fail => Err::<(), _>("as planned").into_batch_outcome(),
         Act::FailAt(n) => BatchOutcome::after(n as usize % len, outcome(act)),
         Act::Panic | Act::Reject | Act::RetryAfter(_) => BatchOutcome::after(0, outcome(act)),
