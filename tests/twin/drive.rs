@@ -1,6 +1,6 @@
 //! Applies each operation to the broker and to the twin, and compares all that can be seen.
 
-use crate::model::Twin;
+use crate::model::{Census, Twin};
 use crate::ops::{Act, Op, Setup, To};
 use crate::parts::{Answer, Books, Stored};
 use crate::real::Real;
@@ -34,13 +34,13 @@ pub(crate) fn run(setup: [u8; 8], ops: &[[u8; 4]]) {
 }
 
 pub(crate) fn decode(setup: [u8; 8], ops: &[[u8; 4]]) -> (Setup, Vec<Op>) {
-    let setup = Setup::decode(setup);
-    let ops = ops.iter().map(|raw| Op::decode(*raw, &setup)).collect();
+    let (crew, setup) = (Op::crew(setup[3] / 3), Setup::decode(setup));
+    let ops = crew.into_iter().chain(ops.iter().map(|raw| Op::decode(*raw, &setup))).collect();
     (setup, ops)
 }
 
-/// Runs one case and returns the executor's trace; the error names the operation after which the two disagreed.
-pub(crate) fn play(setup: &Setup, ops: &[Op], prepare: impl FnOnce(&Manual)) -> Result<String, String> {
+/// Runs one case and returns the executor's trace and what happened; the error names the operation after which the two disagreed.
+pub(crate) fn play(setup: &Setup, ops: &[Op], prepare: impl FnOnce(&Manual)) -> Result<(String, Census), String> {
     let mut case = Case { real: Real::new(setup), twin: Twin::new(setup.clone()) };
     prepare(&case.real.manual);
     for (i, op) in ops.iter().chain(&[Op::Settle, Op::Close]).enumerate() {
@@ -50,9 +50,9 @@ pub(crate) fn play(setup: &Setup, ops: &[Op], prepare: impl FnOnce(&Manual)) -> 
         };
         case.apply(op).and_then(|()| case.compare()).map_err(told)?;
     }
-    let trace = case.real.manual.trace();
+    let (trace, census) = (case.real.manual.trace(), case.twin.census);
     match case.real.drop() {
-        0 => Ok(trace),
+        0 => Ok((trace, census)),
         alive => Err(format!("{alive} events outlived the broker, {setup:?}\n{ops:#?}")),
     }
 }

@@ -6,7 +6,9 @@ use crate::ops::{From, Keep, Op, Setup, To};
 fn holds(partitions: u32, ops: &[Op]) {
     let (keep, exclusive) = (Keep::Recent, false);
     let setup = Setup { partitions, capacity: 2, keep, exclusive, attempts: 1, backoff: 0, letters: 2, seed: 0 };
-    play(&setup, ops, |_| ()).unwrap_or_else(|said| panic!("{said}"));
+    if let Err(said) = play(&setup, ops, |_| ()) {
+        panic!("{said}");
+    }
 }
 
 const PUBLISH: Op = Op::Publish { key: None };

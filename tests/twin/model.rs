@@ -8,12 +8,18 @@ use crate::ops::{Act, BACKOFF_CAP, From, Keep, Setup, To};
 use crate::parts::{Answer, Books, Call, Group, Lane, Letter, Log, Stored, crc32};
 use std::collections::BTreeMap;
 
+pub(crate) type Census = BTreeMap<&'static str, u64>;
+
 #[derive(Debug)]
 pub(crate) struct Twin {
     pub(crate) setup: Setup,
     pub(crate) logs: Vec<Log>,
     pub(crate) groups: BTreeMap<u8, Group>,
     pub(crate) closed: bool,
+    /// What happened, and how often: a run that reached nothing proves nothing.
+    pub(crate) census: Census,
+    /// Who was called last, by group and partition.
+    last: BTreeMap<(u8, u32), String>,
     now: u64,
     robin: u64,
 }
@@ -22,7 +28,16 @@ impl Twin {
     pub(crate) fn new(setup: Setup) -> Self {
         let base = (setup.keep == Keep::Backlog).then_some(0);
         let logs = (0..setup.partitions).map(|_| Log { base, ..Log::default() }).collect();
-        Self { setup, logs, groups: BTreeMap::new(), closed: false, now: 0, robin: 0 }
+        Self {
+            setup,
+            logs,
+            groups: BTreeMap::new(),
+            closed: false,
+            census: Census::new(),
+            last: BTreeMap::new(),
+            now: 0,
+            robin: 0,
+        }
     }
 
     pub(crate) fn advance(&mut self, millis: u64) {
@@ -62,8 +77,10 @@ impl Twin {
         let offset = self.logs[p as usize].end();
         if slowest.is_some_and(|at| offset + count > at + capacity) {
             let limits = gates.iter().filter(|(at, _)| Some(*at) == slowest).map(|(_, name)| *name).collect();
+            self.note("full");
             return Answer::Full { limits };
         }
+        self.note("stored");
         self.logs[p as usize].serials.extend(serials);
         Answer::Stored { offset, kept: self.setup.keep != Keep::Unacked || !self.groups.is_empty() }
     }
@@ -76,6 +93,7 @@ impl Twin {
             let share = &mut shares[self.route(*key) as usize];
             share.push(*serial);
             if share.len() as u64 > self.setup.capacity {
+                self.note("a batch too large");
                 return Stored { shares: Vec::new(), rest: all(), why: Some(Answer::TooLarge) };
             }
         }
@@ -89,7 +107,14 @@ impl Twin {
                 }
             }
         }
+        if stored.why.is_some() && !stored.shares.is_empty() {
+            self.note("a batch stopped half way");
+        }
         stored
+    }
+
+    fn note(&mut self, what: &'static str) {
+        *self.census.entry(what).or_default() += 1;
     }
 
     /// What a new reader may start at was seen to be `seen`: true if that is within the promise.
@@ -140,9 +165,11 @@ impl Twin {
             To::Offset(at) => at.clamp(log.earliest, log.end()),
         };
         let lane = &mut self.groups.get_mut(&name).expect("the group exists").lanes[p as usize];
+        let back = at < lane.cursor;
         lane.books.replayed += lane.cursor.saturating_sub(at);
         lane.books.skipped += at.saturating_sub(lane.cursor);
         (lane.cursor, lane.tried, lane.due, lane.singly) = (at, 0, None, 0);
+        self.note(if back { "replayed" } else { "skipped" });
         at
     }
 
@@ -188,6 +215,11 @@ impl Twin {
         if let Some(published) = &call.published {
             self.nested(call, published)?;
         }
+        if call.attempt > 1 && self.last.insert((name, p), call.member.clone()).as_ref() != Some(&call.member) {
+            self.note("attempts moved to another member");
+        } else {
+            self.last.insert((name, p), call.member.clone());
+        }
         self.book(call, len);
         Ok(())
     }
@@ -205,7 +237,10 @@ impl Twin {
         let twin = self.publish(p, &[*serial]);
         self.group(call.group).lanes[call.partition as usize].cursor = cursor;
         match at.unwrap_or(p) == p && (*real == twin || full(real) && full(&twin)) {
-            true => Ok(()),
+            true => {
+                self.note(if full(real) { "a handler found no room" } else { "a handler published" });
+                Ok(())
+            }
             false => Err(format!("a handler published to {p}: real {real:?}, twin {twin:?}")),
         }
     }
@@ -225,12 +260,13 @@ impl Twin {
                 // Nobody knows which record it was.
                 lane.books.retried += 1;
                 lane.singly = lane.cursor + len;
-                return;
+                return self.note("a batch taken apart");
             }
             _ => 0,
         };
         (0..done).for_each(|_| lane.pass());
         lane.books.acked += done;
+        self.note(if len > 1 { "a batch" } else { "a record" });
         if done < len {
             self.failed(call);
         }
@@ -253,7 +289,11 @@ impl Twin {
                 Act::Panic => "panic",
                 _ => "error",
             };
-            return group.bury(Letter { partition: call.partition, offset, attempts, kind }, letters);
+            let lost = group.bury(Letter { partition: call.partition, offset, attempts, kind }, letters);
+            self.note(kind);
+            return if lost {
+                self.note("a letter lost")
+            };
         }
         lane.books.retried += 1;
         let wait = match call.act {

@@ -153,32 +153,41 @@ impl Setup {
 }
 
 impl Op {
+    /// What a case begins with: up to three groups, each with as many members, so that what follows finds somebody.
+    pub(crate) fn crew(raw: u8) -> Vec<Self> {
+        let (groups, members, batches) = (raw % 4, raw / 4 % 3, raw / 12 % 2 == 1);
+        let joins = move |group| (0..members).map(move |_| Self::Join { group, batches });
+        (0..groups)
+            .flat_map(|group| [Self::AddGroup { group, from: From::Earliest }].into_iter().chain(joins(group)))
+            .collect()
+    }
+
     /// Every four bytes are an operation. The bounds of the table are the weights, out of 256.
     pub(crate) fn decode(raw: [u8; 4], setup: &Setup) -> Self {
         let [kind, a, b, c] = raw;
         let group = a % GROUPS;
         let partition = u32::from(b) % setup.partitions;
         match kind {
-            0..60 => Self::Publish { key: key(b) },
-            60..68 => Self::PublishTo { partition },
-            68..72 => Self::InPlace { partition },
-            72..90 => Self::Batch { keys: batch(a, b, setup) },
-            90..108 => Self::AddGroup { group, from: from(b, c) },
-            108..112 => Self::DeleteGroup { group },
-            112..136 => Self::Join { group, batches: b % 4 == 3 },
-            136..142 => Self::Leave { group, member: usize::from(b) % MEMBERS },
-            142..144 => Self::Kill { group, member: usize::from(b) % MEMBERS },
-            144..158 => Self::Seek { group, partition, to: to(c) },
-            158..162 => Self::Pause { group },
-            162..170 => Self::Resume { group },
-            170..174 => Self::PauseLane { group, partition },
-            174..182 => Self::ResumeLane { group, partition },
-            182..198 => Self::Script { group, act: act(b, c), times: 1 + c % 3 },
-            198..208 => Self::Advance { millis: u64::from(b) % 60 },
-            208..235 => Self::Step { steps: 1 + a % 4 },
-            235..249 => Self::Settle,
-            249..254 => Self::Drain,
-            254.. => Self::Close,
+            0..50 => Self::Publish { key: key(b) },
+            50..58 => Self::PublishTo { partition },
+            58..62 => Self::InPlace { partition },
+            62..84 => Self::Batch { keys: batch(a, b, setup) },
+            84..90 => Self::AddGroup { group, from: from(b, c) },
+            90..92 => Self::DeleteGroup { group },
+            92..104 => Self::Join { group, batches: b % 2 == 1 },
+            104..109 => Self::Leave { group, member: usize::from(b) % MEMBERS },
+            109..111 => Self::Kill { group, member: usize::from(b) % MEMBERS },
+            111..125 => Self::Seek { group, partition, to: to(c) },
+            125..128 => Self::Pause { group },
+            128..138 => Self::Resume { group },
+            138..141 => Self::PauseLane { group, partition },
+            141..151 => Self::ResumeLane { group, partition },
+            151..179 => Self::Script { group, act: act(b, c), times: 1 + c % 3 },
+            179..191 => Self::Advance { millis: u64::from(b) % 60 },
+            191..228 => Self::Step { steps: 1 + a % 4 },
+            228..249 => Self::Settle,
+            249..255 => Self::Drain,
+            255 => Self::Close,
         }
     }
 }
@@ -203,11 +212,11 @@ fn from(b: u8, c: u8) -> From {
 }
 
 fn to(c: u8) -> To {
-    match c % 6 {
-        0 => To::Earliest,
-        1 => To::Latest,
+    match c % 8 {
+        0..4 => To::Earliest,
+        4 => To::Latest,
         5 => To::Offset(u64::MAX - u64::from(c)),
-        _ => To::Offset(u64::from(c) / 6),
+        _ => To::Offset(u64::from(c) / 8),
     }
 }
 

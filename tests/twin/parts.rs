@@ -150,12 +150,15 @@ impl Group {
         self.script.pop_front().unwrap_or(Act::Ack)
     }
 
-    pub(crate) fn bury(&mut self, letter: Letter, keep: usize) {
-        if self.letters.len() == keep {
+    /// Keeps a letter; the oldest goes where there is no room, and that is said.
+    pub(crate) fn bury(&mut self, letter: Letter, keep: usize) -> bool {
+        let full = self.letters.len() == keep;
+        if full {
             self.letters.pop_front();
             self.letters_lost += 1;
         }
         self.letters.push_back(letter);
+        full
     }
 }
 
