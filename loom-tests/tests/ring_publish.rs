@@ -25,13 +25,16 @@ impl Effects {
     }
 
     fn done(&self, at: Seq) {
+        // SAFETY: loom's cell: it fails the model if another thread's access is not ordered with this one.
         self.0[at.get() as usize].with_mut(|effect| unsafe { *effect = 1 });
     }
 
     /// The claim of `at` was let in by the commit of `at - capacity`: what its handler did is visible.
     fn check(&self, at: Seq, capacity: u64) {
         for done in 0..(at.get() + 1).saturating_sub(capacity) {
-            assert_eq!(self.0[done as usize].with(|effect| unsafe { *effect }), 1, "let in by {done}, unseen by {at}");
+            // SAFETY: as above.
+            let effect = self.0[done as usize].with(|effect| unsafe { *effect });
+            assert_eq!(effect, 1, "let in by {done}, unseen by {at}");
         }
     }
 }

@@ -73,8 +73,10 @@ impl<T> Page<T> {
     #[cfg(ringlog_loom)]
     pub(super) fn introduce(&self, slots: usize) {
         for i in 0..slots {
+            // SAFETY: `i` is below the number of slots, inside the block.
+            let mark = unsafe { self.marks.add(i) };
             // SAFETY: the block is new, nobody else knows it.
-            unsafe { self.marks.add(i).write(AtomicU8::new(EMPTY)) }
+            unsafe { mark.write(AtomicU8::new(EMPTY)) }
             let cell = self.cell(i).cast_mut();
             // SAFETY: as above.
             unsafe { cell.write(UnsafeCell::new(MaybeUninit::uninit())) }
@@ -262,8 +264,10 @@ impl<T> Page<T> {
         };
         #[cfg(ringlog_loom)]
         for i in 0..slots {
-            // SAFETY: as above; loom checks it.
-            let mark = unsafe { &mut *self.marks.add(i).as_ptr() };
+            // SAFETY: `i` is below the number of slots, inside the block.
+            let mut mark = unsafe { self.marks.add(i) };
+            // SAFETY: inv. 5, as above; loom checks it.
+            let mark = unsafe { mark.as_mut() };
             mark.with_mut(|mark| *mark = OLD);
         }
     }
