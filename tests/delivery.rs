@@ -180,6 +180,28 @@ fn an_ack_after_a_seek_is_refused_and_changes_nothing() {
     }
 }
 
+// X20
+#[test]
+fn a_record_whose_commit_is_refused_is_not_buried_either() {
+    let lab = Lab::new(11);
+    let topic = lab.topic(1, 4);
+    let group = group(&topic);
+    let seeker = group.clone();
+    let mut calls = 0;
+    let handler = move |_: &Record<'_, u64>| {
+        calls += 1;
+        if calls == 1 {
+            seeker.seek(0, ringlog::SeekTo::Earliest).unwrap();
+        }
+        Outcome::reject("poison")
+    };
+    group.member("m").run(&lab.manual).subscribe(handler).unwrap();
+    lab.feed(&topic, 0, [0]);
+    lab.settle();
+    let stats = balanced(&group);
+    assert_eq!((stats.dead(), stats.refused(), stats.letters), (1, 1, 1), "delivered twice, buried once");
+}
+
 #[test]
 fn a_failed_batch_is_handed_out_one_by_one_so_that_only_the_poison_is_buried() {
     let lab = Lab::new(6);

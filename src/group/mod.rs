@@ -21,6 +21,7 @@ mod outcome;
 mod record;
 mod retry;
 mod roster;
+mod settle;
 mod stats;
 mod task;
 mod thread;

@@ -1,0 +1,129 @@
+//! After the handler: what becomes of a record that is not done, and the commit.
+//!
+//! The letter of a record that is given up is written while the record is still ours to read, and filed only after the
+//! commit was stored: a refused commit buries nothing.
+#![forbid(unsafe_code)]
+
+use super::Group;
+use super::handler::Verdict;
+use super::lane::{Held, Lane};
+use super::letters::{Letter, Origin};
+use super::outcome::Outcome;
+use super::record::Batch;
+use crate::ring::Fenced;
+use crate::seq::Seq;
+use std::time::Duration;
+
+/// How a run of records ended.
+pub(super) enum Ran {
+    /// Nothing was there.
+    Nothing,
+    /// So many calls were made, and the rest can go on.
+    Calls(usize),
+    /// So many calls were made, and the lane has to be looked at anew.
+    Stopped(usize),
+}
+
+/// What becomes of the record behind the done ones.
+pub(super) enum Settled {
+    /// Nothing is wrong: the handler stopped early, or was interrupted.
+    Untouched,
+    /// Delivered again after this time; it has failed so often.
+    Again { after: Duration, failures: u32 },
+    /// Nobody knows which of the records it was: once more, one by one up to here.
+    Singly { until: Seq },
+    /// Given up.
+    Buried(Letter),
+}
+
+#[cold]
+pub(super) fn settle<T>(group: &Group<T>, verdict: Verdict, batch: &Batch<'_, T>, done: usize) -> Settled {
+    // All may be done when a batch handler panics at its very end: then nobody knows either.
+    let nobody = done >= batch.len();
+    let unknown = nobody || (!verdict.blames && batch.len() > 1);
+    let (retry, failures) = (&group.config.retry, if done == 0 { batch.attempt } else { 1 });
+    let failure = match verdict.outcome {
+        Outcome::Ack => return Settled::Untouched,
+        _ if unknown => return Settled::Singly { until: batch.run.first().plus(batch.len() as u64) },
+        Outcome::Retry(_) if retry.allows_another(failures) => {
+            return Settled::Again { after: retry.delay_after(failures), failures };
+        }
+        Outcome::RetryAfter(after, _) if retry.allows_another(failures) => return Settled::Again { after, failures },
+        Outcome::Retry(failure) | Outcome::RetryAfter(_, failure) | Outcome::Reject(failure) => failure,
+    };
+    let origin = Origin {
+        topic: group.topic.clone(),
+        group: group.name.clone(),
+        partition: batch.partition,
+        offset: batch.offset() + done as u64,
+        attempts: failures,
+        failed_at: group.clock.now(),
+    };
+    Settled::Buried(Letter::write(origin, batch.run.get(done), failure, &group.config.bury))
+}
+
+/// Commits what is done and acts on what became of the next record.
+#[cold]
+pub(super) fn finish<T: Send + Sync + 'static>(
+    group: &Group<T>,
+    lane: &Lane<T>,
+    held: &mut Held<T>,
+    done: usize,
+    settled: Settled,
+) -> Ran {
+    match settled {
+        Settled::Untouched => {
+            commit(group, lane, held, done, None);
+            Ran::Stopped(done.max(1))
+        }
+        Settled::Buried(letter) => {
+            commit(group, lane, held, done, Some(letter));
+            Ran::Stopped(done + 1)
+        }
+        Settled::Again { after, failures } => {
+            if commit(group, lane, held, done, None) {
+                lane.counters.retried.add(1);
+                held.failures = failures;
+                held.due = (!after.is_zero()).then(|| group.clock.now().after(after));
+            }
+            Ran::Stopped(done + 1)
+        }
+        Settled::Singly { until } => {
+            lane.counters.retried.add(1);
+            held.single_until = until;
+            Ran::Stopped(1)
+        }
+    }
+}
+
+/// Commits `done` records, and one more that `letter` is about. A refusal changes nothing and goes where the cursor is.
+pub(super) fn commit<T: Send + Sync + 'static>(
+    group: &Group<T>,
+    lane: &Lane<T>,
+    held: &mut Held<T>,
+    done: usize,
+    letter: Option<Letter>,
+) -> bool {
+    let dead = u64::from(letter.is_some());
+    let to = held.next.plus(done as u64 + dead);
+    if to == held.next {
+        return true;
+    }
+    held.reader.advance(to);
+    if let Err(Fenced { .. }) = lane.log.commit(&lane.gate, held.epoch, held.next, to) {
+        lane.counters.refused.add(done as u64 + dead);
+        held.resync(&lane.gate);
+        return false;
+    }
+    held.next = to;
+    lane.counters.acked.add(done as u64);
+    if dead != 0 || held.failures != 0 {
+        (held.failures, held.due) = (0, None);
+        lane.counters.dead.add(dead);
+    }
+    if let Some(letter) = letter {
+        group.letters.add(letter);
+    }
+    group.progress.notify();
+    true
+}
