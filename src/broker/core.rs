@@ -20,7 +20,6 @@ use super::registry::AnyTopic;
 use super::route::{Rule, Turns};
 use crate::group::GroupStats;
 use crate::log::{AppendCtl, AppendError, Appended, AppendedAll, Log};
-use crate::ring::{Refused, Why};
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use std::any::{Any, type_name};
@@ -76,46 +75,54 @@ pub(crate) struct Core<T> {
 
 impl<T: Send + Sync + 'static> Core<T> {
     /// The partition of `value`. User code, before any claim.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn route(&self, value: &T) -> u32 {
         self.rule.route(value, self.partitions, || self.turns.take())
     }
 
-    /// Appends to a partition, waiting no longer than `block`.
-    #[inline]
-    pub(crate) fn append(&self, at: u32, value: T, block: Option<Duration>) -> Result<Published, PublishError<T>> {
+    /// Routes and appends, waiting no longer than `block`. Inlined, so that the value is built where it is routed from, and
+    /// then moved once.
+    #[inline(always)]
+    pub(crate) fn append(
+        &self,
+        at: impl FnOnce(&T) -> u32,
+        value: T,
+        block: Option<Duration>,
+    ) -> Result<Published, PublishError<T>> {
+        let mut value = Some(value);
+        let at = value.as_ref().map_or(0, at);
+        if self.life.admits() && !self.exclusive {
+            if let Some(log) = self.logs.get(at as usize) {
+                if let Ok(appended) = log.offer(&mut value) {
+                    return Ok(published(at, appended));
+                }
+            }
+        }
+        self.append_slow(at, &mut value, block)
+    }
+
+    /// What could not be stored at once: waits, or says why not.
+    #[cold]
+    #[inline(never)]
+    fn append_slow(
+        &self,
+        at: u32,
+        value: &mut Option<T>,
+        block: Option<Duration>,
+    ) -> Result<Published, PublishError<T>> {
+        let value = value.take().expect("it was refused, so it is still here");
         if !self.life.admits() || self.exclusive {
             return Err(self.refuse(value));
         }
         let Some(log) = self.logs.get(at as usize) else {
             return Err(self.no_such(at, value));
         };
-        match log.offer(value) {
-            Ok(appended) => Ok(published(at, appended)),
-            Err(refused) => self.append_slow(log, at, refused, block),
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn append_slow(
-        &self,
-        log: &Log<T>,
-        at: u32,
-        refused: Refused<T>,
-        block: Option<Duration>,
-    ) -> Result<Published, PublishError<T>> {
-        let Refused { value, why } = refused;
-        let error = if why == Why::Full && block != Some(Duration::ZERO) {
-            let refuse = |tag| self.groups.stepped_here(tag);
-            match log.append(value, self.life.within(block), &ctl(&refuse)) {
-                Ok(appended) => return Ok(published(at, appended)),
-                Err(error) => error,
-            }
-        } else {
-            log.refusal(why, value, 1, Duration::ZERO)
+        let refuse = |tag| self.groups.stepped_here(tag);
+        let stored = match block {
+            Some(Duration::ZERO) => log.try_append(value),
+            block => log.append(value, self.life.within(block), &ctl(&refuse)),
         };
-        Err(self.explain(at, error))
+        stored.map(|appended| published(at, appended)).map_err(|error| self.explain(at, error))
     }
 
     /// Why a publish is turned away before it reaches a partition.

@@ -5,7 +5,6 @@ use super::batch::{self, Stored};
 use super::core::{self, Core, Published, ctl, published};
 use super::error::{BatchError, PublishError, Share};
 use crate::log::LogProducer;
-use crate::ring::{Refused, Why};
 use crate::sync::Arc;
 use crate::time::Deadline;
 use std::fmt;
@@ -48,32 +47,29 @@ impl<T: Send + Sync + 'static> Producer<T> {
     /// assert!(ticks.publish(8).is_err(), "there is one producer, and the topic is not it");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    #[inline]
+    #[inline(always)]
     pub fn publish(&mut self, value: T) -> Result<Published, PublishError<T>> {
-        let at = self.route(&value);
-        self.append(at, value, self.core.block)
+        self.append(Self::route, value, self.core.block)
     }
 
     /// Like [`Producer::publish`], but never waits.
-    #[inline]
+    #[inline(always)]
     pub fn try_publish(&mut self, value: T) -> Result<Published, PublishError<T>> {
-        let at = self.route(&value);
-        self.append(at, value, Some(Duration::ZERO))
+        self.append(Self::route, value, Some(Duration::ZERO))
     }
 
     /// Like [`Producer::publish`], but waits for room no longer than `limit` by the broker's clock, nor than the topic
     /// allows.
     #[inline]
     pub fn publish_within(&mut self, value: T, limit: Duration) -> Result<Published, PublishError<T>> {
-        let at = self.route(&value);
         let block = self.core.block.map_or(limit, |block| block.min(limit));
-        self.append(at, value, Some(block))
+        self.append(Self::route, value, Some(block))
     }
 
     /// Like [`Producer::publish`], to a partition of the caller's choice; nothing is routed.
     #[inline]
     pub fn publish_to(&mut self, partition: u32, value: T) -> Result<Published, PublishError<T>> {
-        self.append(partition, value, self.core.block)
+        self.append(|_, _| partition, value, self.core.block)
     }
 
     /// Stores many values, as [`Topic::publish_batch`](crate::Topic::publish_batch) does.
@@ -141,7 +137,7 @@ impl<T: Send + Sync + 'static> Producer<T> {
         self.core.rule.route(value, self.core.partitions, || self.turn)
     }
 
-    #[inline]
+    #[inline(always)]
     fn route(&mut self, value: &T) -> u32 {
         let turn = &mut self.turn;
         self.core.rule.route(value, self.core.partitions, || {
@@ -151,41 +147,48 @@ impl<T: Send + Sync + 'static> Producer<T> {
         })
     }
 
-    #[inline]
-    fn append(&mut self, at: u32, value: T, block: Option<Duration>) -> Result<Published, PublishError<T>> {
-        if !self.core.life.admits() {
-            return Err(self.core.refuse(value));
+    /// Routes and stores. Inlined, so that the value is built where it is routed from, and then moved once.
+    #[inline(always)]
+    fn append(
+        &mut self,
+        at: impl FnOnce(&mut Self, &T) -> u32,
+        value: T,
+        block: Option<Duration>,
+    ) -> Result<Published, PublishError<T>> {
+        let mut value = Some(value);
+        let at = value.as_ref().map_or(0, |value| at(self, value));
+        if self.core.life.admits() {
+            if let Some(log) = self.logs.get_mut(at as usize) {
+                if let Ok(appended) = log.offer(&mut value) {
+                    return Ok(published(at, appended));
+                }
+            }
         }
-        let Some(log) = self.logs.get_mut(at as usize) else {
-            return Err(self.core.no_such(at, value));
-        };
-        match log.offer(value) {
-            Ok(appended) => Ok(published(at, appended)),
-            Err(refused) => self.append_slow(at, refused, block),
-        }
+        self.append_slow(at, &mut value, block)
     }
 
+    /// What could not be stored at once: waits, or says why not.
     #[cold]
     #[inline(never)]
     fn append_slow(
         &mut self,
         at: u32,
-        refused: Refused<T>,
+        value: &mut Option<T>,
         block: Option<Duration>,
     ) -> Result<Published, PublishError<T>> {
-        let core = &self.core;
-        let log = &mut self.logs[at as usize];
-        let Refused { value, why } = refused;
-        let error = if why == Why::Full && block != Some(Duration::ZERO) {
-            let refuse = |tag| core.groups.stepped_here(tag);
-            match log.append(value, core.life.within(block), &ctl(&refuse)) {
-                Ok(appended) => return Ok(published(at, appended)),
-                Err(error) => error,
-            }
-        } else {
-            log.log().refusal(why, value, 1, Duration::ZERO)
+        let (core, value) = (&self.core, value.take().expect("it was refused, so it is still here"));
+        if !core.life.admits() {
+            return Err(core.refuse(value));
+        }
+        let Some(log) = self.logs.get_mut(at as usize) else {
+            return Err(core.no_such(at, value));
         };
-        Err(core.explain(at, error))
+        let refuse = |tag| core.groups.stepped_here(tag);
+        let stored = match block {
+            Some(Duration::ZERO) => log.try_append(value),
+            block => log.append(value, core.life.within(block), &ctl(&refuse)),
+        };
+        stored.map(|appended| published(at, appended)).map_err(|error| core.explain(at, error))
     }
 
     fn append_share(&mut self, partition: u32, mut share: Vec<T>, deadline: Deadline) -> Stored<T> {

@@ -78,7 +78,7 @@ impl<T> Rule<T> {
     }
 
     /// The partition of `value`; `turn` is asked for a number only where the value has no key.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn route(&self, value: &T, partitions: NonZeroU32, turn: impl FnOnce() -> u64) -> u32 {
         match (&self.key, &self.partitioner) {
             (None, None) if partitions.get() == 1 => 0,

@@ -60,31 +60,29 @@ impl<T: Send + Sync + 'static> Topic<T> {
     /// assert_eq!(at.position, Position { partition: 1, offset: 0 });
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    #[inline]
+    #[inline(always)]
     pub fn publish(&self, value: T) -> Result<Published, PublishError<T>> {
-        let at = self.0.route(&value);
-        self.0.append(at, value, self.0.block)
+        self.0.append(|value| self.0.route(value), value, self.0.block)
     }
 
     /// Like [`Topic::publish`], but never waits.
-    #[inline]
+    #[inline(always)]
     pub fn try_publish(&self, value: T) -> Result<Published, PublishError<T>> {
-        let at = self.0.route(&value);
-        self.0.append(at, value, Some(Duration::ZERO))
+        self.0.append(|value| self.0.route(value), value, Some(Duration::ZERO))
     }
 
     /// Like [`Topic::publish`], but waits for room no longer than `limit` by the broker's clock, nor than the topic
     /// allows.
     #[inline]
     pub fn publish_within(&self, value: T, limit: Duration) -> Result<Published, PublishError<T>> {
-        let at = self.0.route(&value);
-        self.0.append(at, value, Some(self.0.block.map_or(limit, |block| block.min(limit))))
+        let block = self.0.block.map_or(limit, |block| block.min(limit));
+        self.0.append(|value| self.0.route(value), value, Some(block))
     }
 
     /// Like [`Topic::publish`], to a partition of the caller's choice; nothing is routed.
     #[inline]
     pub fn publish_to(&self, partition: u32, value: T) -> Result<Published, PublishError<T>> {
-        self.0.append(partition, value, self.0.block)
+        self.0.append(|_| partition, value, self.0.block)
     }
 
     /// Stores many values: routed first, then one claim for each partition's share, in order of the partitions.

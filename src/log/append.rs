@@ -19,7 +19,7 @@
 use super::{
     AppendError, Limiting,
     partition::{Appended, AppendedAll, Log, count},
-    producer::{given_back, offer},
+    producer::given_back,
 };
 use crate::{
     ring::Why,
@@ -65,7 +65,7 @@ impl<T: Send + Sync + 'static> Log<T> {
     /// that gives up has claimed nothing.
     pub fn append(&self, value: T, deadline: Deadline, ctl: &AppendCtl<'_>) -> Result<Appended, AppendError<T>> {
         let mut value = Some(value);
-        match self.until_room(deadline, ctl, 1, || offer(&mut value, |value| self.ring().try_push(value))) {
+        match self.until_room(deadline, ctl, 1, || self.ring().try_push_from(&mut value)) {
             Ok(offset) => Ok(self.stored(offset, ctl.quiet)),
             Err(gone) => Err(self.gone(gone, (), 1).map(|()| given_back(value))),
         }

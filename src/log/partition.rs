@@ -218,11 +218,13 @@ impl<T: Send + Sync + 'static> Log<T> {
         (tag != OWN).then(|| Limiting { tag, lag: self.end().lag_behind(position) })
     }
 
-    /// As [`Log::try_append`], for callers that go on to wait: a refusal is not counted and not explained yet, see
+    /// Stores the record in `from`, which is empty then, if there is room: moved once, from where it lies into its slot.
+    /// For callers that go on to wait: a refusal leaves the record there, and is not counted and not explained yet; see
     /// [`Log::refusal`].
-    #[inline]
-    pub fn offer(&self, value: T) -> Result<Appended, Refused<T>> {
-        self.ring.try_push(value).map(|offset| self.stored(offset, false))
+    #[inline(always)]
+    pub fn offer(&self, from: &mut Option<T>) -> Result<Appended, Why> {
+        let offset = self.ring.try_push_from(from)?;
+        Ok(self.stored(offset, false))
     }
 
     /// Stores one record if there is room. Lock-free; never waits.
@@ -243,7 +245,7 @@ impl<T: Send + Sync + 'static> Log<T> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn stored(&self, offset: Seq, quiet: bool) -> Appended {
         if quiet {
             self.not_empty.notify_quiet();

@@ -29,9 +29,10 @@ impl<T: Send + Sync + 'static> LogProducer<T> {
     }
 
     /// As [`LogProducer::try_append`], for callers that go on to wait; see [`Log::offer`].
-    #[inline]
-    pub fn offer(&mut self, value: T) -> Result<Appended, Refused<T>> {
-        self.tail.try_push(value).map(|offset| self.log.stored(offset, false))
+    #[inline(always)]
+    pub fn offer(&mut self, from: &mut Option<T>) -> Result<Appended, Why> {
+        let offset = self.tail.try_push_from(from)?;
+        Ok(self.log.stored(offset, false))
     }
 
     /// Stores one record if there is room. Wait-free.
@@ -72,7 +73,7 @@ impl<T: Send + Sync + 'static> LogProducer<T> {
     #[inline]
     pub fn append(&mut self, value: T, deadline: Deadline, ctl: &AppendCtl<'_>) -> Result<Appended, AppendError<T>> {
         let (log, tail, mut value) = (&self.log, &mut self.tail, Some(value));
-        let stored = log.until_room(deadline, ctl, 1, || offer(&mut value, |value| tail.try_push(value)));
+        let stored = log.until_room(deadline, ctl, 1, || tail.try_push_from(&mut value));
         match stored {
             Ok(offset) => Ok(log.stored(offset, ctl.quiet)),
             Err(gone) => Err(log.gone(gone, (), 1).map(|()| given_back(value))),
@@ -113,14 +114,6 @@ impl<T: Send + Sync + 'static> LogProducer<T> {
             Err(gone) => Err(log.gone(gone, (), 1)),
         }
     }
-}
-
-/// Offers the value to `push`, and puts it back if it is refused.
-pub(super) fn offer<T, R>(value: &mut Option<T>, push: impl FnOnce(T) -> Result<R, Refused<T>>) -> Result<R, Why> {
-    push(given_back(value.take())).map_err(|refused| {
-        *value = Some(refused.value);
-        refused.why
-    })
 }
 
 /// A value is there whenever the last attempt failed, and none follows one that did not.

@@ -30,6 +30,27 @@ impl<T: Send + Sync + 'static> Exclusive<T> {
         Self { next: 0, limit: 0, slots, page, ring }
     }
 
+    /// Publishes the value in `from`, which is empty then; a refusal leaves it there.
+    ///
+    /// For values that have an address already: it is moved straight into its slot, and nowhere else on the way.
+    ///
+    /// # Panics
+    /// When there is no value.
+    #[inline(always)]
+    pub fn try_push_from(&mut self, from: &mut Option<T>) -> Result<Seq, Why> {
+        if self.next == self.limit {
+            self.grant()?;
+        }
+        if !self.ring.tail.begin(self.next) {
+            return Err(Why::Sealed);
+        }
+        let slot = self.slot();
+        let old = self.page.put_bare_from(slot, from);
+        let at = self.publish(slot);
+        contain(old);
+        Ok(at)
+    }
+
     /// Publishes one value. What you did before is visible to whoever receives the record.
     #[inline]
     pub fn try_push(&mut self, value: T) -> Result<Seq, Refused<T>> {

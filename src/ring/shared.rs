@@ -30,20 +30,40 @@ impl<T: Send + Sync + 'static> Body<T> {
     /// When the ring has an exclusive producer.
     #[inline]
     pub fn try_push(&self, value: T) -> Result<Seq, Refused<T>> {
-        let (nth, physical) = match self.claim_one() {
-            Ok(claim) => claim,
-            Err(why) => return Err(Refused { value, why }),
-        };
+        let mut from = Some(value);
+        match (self.try_push_from(&mut from), from) {
+            (Ok(at), _) => Ok(at),
+            (Err(why), Some(value)) => Err(Refused { value, why }),
+            (Err(_), None) => unreachable!("a refusal leaves the value where it was"),
+        }
+    }
+
+    /// Publishes the value in `from`, which is empty then; a refusal leaves it there.
+    ///
+    /// For values that have an address already: it is moved straight into its slot, and nowhere else on the way.
+    ///
+    /// # Panics
+    /// When there is no value, or the ring has an exclusive producer.
+    #[inline(always)]
+    pub fn try_push_from(&self, from: &mut Option<T>) -> Result<Seq, Why> {
+        assert!(from.is_some(), "there is a value to publish");
+        let claim = self.claim_one()?;
+        Ok(self.fill(claim, from))
+    }
+
+    /// Puts a value into the slot claimed and publishes it.
+    #[inline(always)]
+    fn fill(&self, (nth, physical): (u64, u16), from: &mut Option<T>) -> Seq {
         let (page, number, slot) = (self.pages.page(physical), self.geometry.page(nth), self.geometry.slot(nth));
         if slot + AHEAD < self.geometry.slots() {
             page.prefetch(slot + AHEAD);
         }
-        let old = page.put_tagged(slot, value);
+        let old = page.put_tagged_from(slot, from);
         explore();
         page.tag(slot, number);
         page.mark(slot);
         contain(old);
-        Ok(self.tail.seq(nth))
+        self.tail.seq(nth)
     }
 
     /// Publishes all of `values`, which are consecutive and then gone from the vector, or none of them.
@@ -62,7 +82,7 @@ impl<T: Send + Sync + 'static> Body<T> {
         Ok(self.tail.seq(claim.nth)..self.tail.seq(claim.nth + count))
     }
 
-    #[inline(always)]
+    #[inline]
     fn claim_one(&self) -> Result<(u64, u16), Why> {
         assert!(self.tail.producers() == Producers::Shared, "this ring has one exclusive producer: publish through it");
         loop {
