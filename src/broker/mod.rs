@@ -6,6 +6,7 @@ mod batch;
 mod close;
 mod config;
 mod core;
+mod crc32;
 mod error;
 mod group;
 mod groups;

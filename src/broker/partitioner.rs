@@ -1,6 +1,7 @@
 //! From a key, or from a turn, to a partition: the rules that come with the crate and the trait for one's own.
 #![forbid(unsafe_code)]
 
+use super::crc32::crc32;
 use std::fmt;
 use std::num::NonZeroU32;
 
@@ -55,8 +56,14 @@ pub struct Crc32;
 impl Partitioner for Crc32 {
     #[inline]
     fn keyed(&self, key: &[u8], partitions: NonZeroU32) -> u32 {
-        crc32fast::hash(key) % partitions
+        below(crc32(key), partitions)
     }
+}
+
+/// `hash % partitions`; a division costs as much as the hash, and most topics have a power of two.
+#[inline]
+fn below(hash: u32, partitions: NonZeroU32) -> u32 {
+    if partitions.is_power_of_two() { hash & (partitions.get() - 1) } else { hash % partitions }
 }
 
 /// Java's `String.hashCode` of the key, modulo the number of partitions and never negative (`Math.floorMod`).
