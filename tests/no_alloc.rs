@@ -1,0 +1,57 @@
+//! Publishing and delivering allocates nothing, once everything is warm.
+#![forbid(unsafe_code)]
+
+use ringlog::{Broker, GroupConfig, PublishError, Record, TopicConfig, Worker};
+use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
+use std::alloc::System;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+
+#[global_allocator]
+static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+const CAPACITY: u64 = 1_024;
+const BURST: u64 = CAPACITY / 2;
+
+/// Publishes `count` values in bursts that fit into any partition, each handled before the next.
+fn bursts(count: u64, handled: &AtomicU64, mut publish: impl FnMut(u64) -> Result<(), PublishError<u64>>) {
+    for number in 1..=count {
+        publish(number).expect("there is room");
+        while number % BURST == 0 && handled.load(Ordering::Acquire) < number {
+            thread::yield_now();
+        }
+    }
+}
+
+// One test: the count is the whole process's.
+#[test]
+fn nothing_is_allocated_for_a_message_in_the_steady_state() {
+    let broker = Broker::new();
+    let worker = Worker::spawn().expect("a thread");
+    let config = || TopicConfig::new().partitions(4).capacity(CAPACITY as usize).key(|value: &u64| value);
+    let (exclusive, mut producer) = broker.create_exclusive("exclusive", config()).expect("a new topic");
+    let shared = broker.create_topic("shared", config()).expect("a new topic");
+    let counters = [Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0))];
+    for (topic, handled) in [&exclusive, &shared].into_iter().zip(counters.clone()) {
+        let count = move |_: &Record<'_, u64>| {
+            handled.fetch_add(1, Ordering::Release);
+        };
+        let group = topic.group("readers", GroupConfig::earliest()).expect("a new group");
+        group.member("only").run(&worker).subscribe(count).expect("a new member");
+    }
+    let [of_exclusive, of_shared] = counters;
+
+    let mut run = |count: u64| {
+        for counter in [&of_exclusive, &of_shared] {
+            counter.store(0, Ordering::Release);
+        }
+        bursts(count, &of_exclusive, |value| producer.publish(value).map(drop));
+        bursts(count, &of_shared, |value| shared.publish(value).map(drop));
+    };
+    run(20 * CAPACITY);
+    let region = Region::new(ALLOCATOR);
+    run(100 * CAPACITY);
+    let change = region.change();
+    assert_eq!((change.allocations, change.reallocations), (0, 0), "{change:?}");
+}
