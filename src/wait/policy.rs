@@ -33,7 +33,7 @@ impl WaitPolicy {
     }
 
     /// How long to go on looking before sleeping. A sleep and its wake cost more than this; on one processor nothing is
-    /// gained by it, and [`Spin`] does not.
+    /// gained by it, and `Spin` does not.
     pub const fn spin(self) -> Duration {
         match self {
             WaitPolicy::Latency => Duration::from_micros(50),
