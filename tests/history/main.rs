@@ -23,7 +23,7 @@ fn plan(capacity: usize, how: How) -> Plan {
         how,
         churn: 0,
         seeks: false,
-        records: 400 * stress(),
+        records: 300 * stress(),
         close: Close::Drained,
         seed: capacity as u64 + 1,
     }

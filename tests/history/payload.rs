@@ -107,6 +107,10 @@ impl Notes {
             4 => (Ended::Failed, true),
             _ => (Ended::Acked, false),
         };
+        // Now and then a handler takes its time, so that controls come while it runs.
+        if self.dice.below(12) == 0 {
+            (0..self.dice.below(8)).for_each(|_| thread::yield_now());
+        }
         let (partition, offset, attempt) = (record.partition(), record.offset(), record.attempt());
         let done = Instant::now();
         self.calls.push(Handled { partition, offset, attempt, producer, n, ended, begun, done });

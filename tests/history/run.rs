@@ -151,7 +151,10 @@ impl Stage {
                 move |record: &Record<'_, Payload>| notes.handle(record)
             })
         };
-        watched.members.lock().expect("no panic holds it").push(joined.expect("a new name in a living group"));
+        match joined {
+            Ok(member) => watched.members.lock().expect("no panic holds it").push(member),
+            Err(refused) => assert!(self.broker_is_closing(), "{refused}"),
+        }
     }
 
     /// Publishes from all producers, with the churn and the close beside them.
@@ -217,6 +220,7 @@ impl Stage {
             if !self.publishing.load(Ordering::Acquire) || self.broker_is_closing() {
                 break;
             }
+            self.let_some_through(dice.below(30));
             let watched = &self.groups[dice.below(self.groups.len() as u64) as usize];
             match dice.below(6) {
                 0 | 1 => self.join(watched),
@@ -235,6 +239,17 @@ impl Stage {
         }
     }
 
+    /// Spreads the churn over the run; nobody publishes while all groups are paused, so patience is short.
+    fn let_some_through(&self, records: u64) {
+        let until = self.accepted.load(Ordering::Relaxed) + records;
+        for _ in 0..200 {
+            if self.accepted.load(Ordering::Relaxed) >= until {
+                break;
+            }
+            thread::yield_now();
+        }
+    }
+
     fn seek(&self, watched: &Watched, dice: &mut Dice) {
         let partition = dice.below(u64::from(self.plan.partitions)) as u32;
         let to = match dice.below(4) {
@@ -245,8 +260,10 @@ impl Stage {
                 SeekTo::Offset(earliest.unwrap_or(0) + dice.below(1 + end.unwrap_or(0) - earliest.unwrap_or(0)))
             }
         };
-        let landed = watched.group.seek(partition, to).expect("a partition of a living group");
-        watched.landings.lock().expect("no panic holds it").push((partition, landed));
+        match watched.group.seek(partition, to) {
+            Ok(landed) => watched.landings.lock().expect("no panic holds it").push((partition, landed)),
+            Err(refused) => assert!(self.broker_is_closing(), "{refused}"),
+        }
     }
 
     fn broker_is_closing(&self) -> bool {
