@@ -25,8 +25,7 @@ use std::ptr::NonNull;
 
 use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::sync::atomic::{AtomicU8, AtomicU64};
-use crate::sync::cell::UnsafeCell;
-use crate::sync::hint::prefetch_write;
+use crate::sync::{cell::UnsafeCell, hint::prefetch_write};
 
 /// Nothing has ever lain in the slot.
 const EMPTY: u8 = 0;
@@ -276,8 +275,8 @@ impl<T> Page<T> {
 
     /// Makes the marks of a page that is full of old records ready for its next use.
     pub(super) fn clear(&self, slots: usize) {
-        #[cfg(not(ringlog_loom))]
         // SAFETY: inv. 5: the page is the caller's alone: no claim is unfinished, nobody holds it, it is in no entry.
+        #[cfg(not(ringlog_loom))]
         unsafe {
             self.marks.as_ptr().write_bytes(OLD, slots)
         };
@@ -286,8 +285,7 @@ impl<T> Page<T> {
             // SAFETY: `i` is below the number of slots, inside the block.
             let mut mark = unsafe { self.marks.add(i) };
             // SAFETY: inv. 5, as above; loom checks it.
-            let mark = unsafe { mark.as_mut() };
-            mark.with_mut(|mark| *mark = OLD);
+            unsafe { mark.as_mut() }.with_mut(|mark| *mark = OLD);
         }
     }
 
@@ -342,8 +340,7 @@ unsafe fn move_words<T>(from: *const T, to: *mut T) {
 pub(super) fn contain<T>(value: T) {
     if needs_drop::<T>() {
         if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(value))) {
-            // Its own destructor might panic in turn.
-            std::mem::forget(payload);
+            std::mem::forget(payload); // its own destructor might panic in turn
         }
     }
 }
