@@ -19,7 +19,7 @@ const TAKEN: u8 = 1;
 /// Set aside: it has left the table, and somebody may still be using it.
 const RETIRED: u8 = 2;
 
-/// How many retired pages one scan judges at most.
+/// How many retired pages are judged behind one fence.
 const SCAN: usize = 16;
 
 /// The state of a physical page:
@@ -146,25 +146,31 @@ impl<T> Pages<T> {
         (0..self.all()).map(|at| at as u16).find(|page| self.state(*page).is_some_and(|state| state.take(FREE)))
     }
 
-    /// Frees the pages set aside that nobody needs, and keeps one.
+    /// Frees pages set aside that nobody needs, and keeps one. Those that are needed do not hide those behind them.
     fn scan(&self, holds: &Holds) -> Option<u16> {
-        let mut taken = [0; SCAN];
-        let mut count = 0;
-        for page in (0..self.all()).map(|at| at as u16) {
-            if count < SCAN && self.state(page).is_some_and(|state| state.take(RETIRED)) {
-                taken[count] = page;
-                count += 1;
+        let mut pages = (0..self.all()).map(|at| at as u16);
+        loop {
+            let mut taken = [0; SCAN];
+            let retired = pages.by_ref().filter(|page| self.state(*page).is_some_and(|state| state.take(RETIRED)));
+            // The places first: a page that was taken must have one.
+            let count = taken.iter_mut().zip(retired).map(|(place, page)| *place = page).count();
+            if count == 0 {
+                return None;
+            }
+            if let Some(kept) = self.judge(&taken[..count], holds) {
+                return Some(kept);
             }
         }
-        if count == 0 {
-            return None;
-        }
+    }
+
+    /// Of pages just taken out of RETIRED, keeps one that nobody needs, frees the others, and puts back what is needed.
+    fn judge(&self, taken: &[u16], holds: &Holds) -> Option<u16> {
         // ORD(scan:A) SeqCst: the entries were replaced before; a reader that announced itself and fenced later than this
         // looks again and finds so, one that did earlier is found below. Pairs with ORD(hold:A).
         fence(SeqCst);
         explore();
         let mut kept = None;
-        for page in &taken[..count] {
+        for page in taken {
             if self.in_use(*page, holds) {
                 self.retire(*page);
                 continue;
@@ -191,7 +197,7 @@ impl<T> Pages<T> {
         let Some(physical) = u16::try_from(self.fixed.len() + nth).ok().filter(|physical| *physical < u16::MAX) else {
             // ORD(allocate:B) Relaxed: and takes one back that is out of range; nobody reads beyond it.
             self.extras.fetch_sub(1, Relaxed);
-            return Err(OutOfMemory { bytes: self.slots });
+            return Err(OutOfMemory { bytes: block.bytes() });
         };
         let extra = self.extra.make(nth);
         extra.1.put(TAKEN);

@@ -10,9 +10,14 @@ use crate::ring::slot::Page;
 const LINE: usize = 64;
 
 /// Memory for some pages, side by side: first all their marks, then all their slots. Zero is a valid state of both.
+///
+/// It is asked for without an alignment, and aligned here: zeroed memory of a large alignment is cleared by hand, which
+/// touches all of it, where the system would have handed out pages that are zero already.
 pub(super) struct Block<T> {
     memory: NonNull<u8>,
     layout: Layout,
+    /// Where the marks begin: the first aligned address.
+    marks_from: usize,
     marks_each: usize,
     slots_from: usize,
     slots_each: usize,
@@ -36,21 +41,29 @@ impl<T> Block<T> {
             let slots_each = whole(slots.checked_mul(slot.size())?, slot.align().max(LINE))?;
             let slots_from = whole(marks_each.checked_mul(pages)?, align)?;
             let bytes = slots_from.checked_add(slots_each.checked_mul(pages)?)?;
-            Some((marks_each, slots_from, slots_each, Layout::from_size_align(bytes, align).ok()?))
+            let layout = Layout::array::<u8>(bytes.checked_add(align - 1)?).ok()?;
+            Some((marks_each, slots_from, slots_each, layout))
         };
         let (marks_each, slots_from, slots_each, layout) = plan().ok_or(OutOfMemory { bytes: usize::MAX })?;
         // SAFETY: the size is not zero: every page has at least one mark.
         let memory = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or(OutOfMemory { bytes: layout.size() })?;
-        let block = Self { memory, layout, marks_each, slots_from, slots_each, tagged, of: PhantomData };
+        let marks_from = memory.addr().get().wrapping_neg() & (align - 1);
+        let slots_from = marks_from + slots_from;
+        let block = Self { memory, layout, marks_from, marks_each, slots_from, slots_each, tagged, of: PhantomData };
         #[cfg(ringlog_loom)]
         (0..pages).for_each(|page| block.page(page).introduce(slots));
         Ok(block)
     }
 
+    /// How large it is.
+    pub(super) fn bytes(&self) -> usize {
+        self.layout.size()
+    }
+
     /// The `nth` page of the block.
     pub(super) fn page(&self, nth: usize) -> Page<T> {
         // SAFETY: inside the block, by the plan in `new`.
-        let marks = unsafe { self.memory.add(nth * self.marks_each) };
+        let marks = unsafe { self.memory.add(self.marks_from + nth * self.marks_each) };
         // SAFETY: inside the block, by the plan in `new`; one past its end for slots of no size.
         let slots = unsafe { self.memory.add(self.slots_from + nth * self.slots_each) };
         // SAFETY: by the plan in `new` there is room for both, zeroed; all that keep pages keep the ring alive (inv. 6).
