@@ -2,6 +2,7 @@
 
 use ringlog::{
     BatchError, Broker, BrokerConfig, GroupConfig, ManualClock, PublishError, Retain, SeekTo, Topic, TopicConfig,
+    Worker,
 };
 use std::sync::{Arc, mpsc};
 use std::thread;
@@ -278,4 +279,28 @@ fn a_handler_may_wait_for_a_group_that_another_thread_serves() {
     (0..3).for_each(|_| open.send(()).unwrap());
     broker.drain(10 * SECOND).unwrap();
     assert_eq!(second.end(0), Some(3));
+}
+
+#[test]
+fn a_handler_stops_waiting_when_the_lane_it_waits_for_becomes_its_own_thread_s() {
+    // On a manual clock nobody looks again by chance.
+    let broker = Broker::with(BrokerConfig::new().clock(Arc::new(ManualClock::new())));
+    let source = broker.create_topic("source", TopicConfig::new()).unwrap();
+    let full = broker.create_topic("full", TopicConfig::new().capacity(1).block(None)).unwrap();
+    let sink = full.group("sink", GroupConfig::earliest()).unwrap();
+    let (open, gate) = mpsc::channel::<()>();
+    let slow = sink.subscribe("slow", move |_| _ = gate.recv()).unwrap();
+    let worker = Worker::spawn().unwrap();
+    let ((got, seen), onward) = (mpsc::channel(), full.clone());
+    let forward = move |record: &ringlog::Record<'_, i32>| got.send(onward.publish(**record)).unwrap();
+    source.group("forward", GroupConfig::earliest()).unwrap().member("m").run(&worker).subscribe(forward).unwrap();
+    source.publish_batch(0..2).unwrap();
+    assert!(seen.recv().unwrap().is_ok());
+    await_blocked(&full, 1);
+    sink.member("next").run(&worker).subscribe(|_| ()).unwrap();
+    assert!(slow.leave());
+    let refused = seen.recv_timeout(10 * SECOND).expect("still waiting for its own thread").unwrap_err();
+    assert!(matches!(refused, PublishError::WouldDeadlock { value: 1, .. }), "{refused}");
+    drop(open);
+    broker.close(Some(Duration::ZERO));
 }

@@ -14,7 +14,7 @@ pub struct Account {
     pub groups: Vec<GroupStats>,
     /// Whether every lane with a member had handled everything before it was stopped.
     pub drained: bool,
-    /// Whether every handler had returned, and was dropped, when the account was taken. If not, a handler outlasted the
+    /// Whether every handler had returned when the account was taken, not to be called again. If not, a handler outlasted the
     /// deadline, or closed the broker itself; what it had in hand counts as left and its acknowledgement is refused.
     pub stopped: bool,
 }

@@ -18,7 +18,7 @@ use super::groups::Groups;
 use super::life::Life;
 use super::registry::AnyTopic;
 use super::route::{Rule, Turns};
-use crate::group::GroupStats;
+use crate::group::{GroupStats, context};
 use crate::log::{AppendCtl, AppendError, Appended, AppendedAll, Log};
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicBool, Ordering};
@@ -250,7 +250,18 @@ pub(crate) fn share(partition: u32, appended: AppendedAll) -> Share {
     Share { partition, offsets: offsets.start.get()..offsets.end.get(), kept }
 }
 
-/// Waits end early where `refuse` says that this thread serves the group that limits.
+/// Waits end early where `refuse` says that this thread serves the group that limits. Only handlers can: for others
+/// nobody has to ask, nor to pass wakes on to them.
 pub(crate) fn ctl<'a>(refuse: &'a dyn Fn(u64) -> bool) -> AppendCtl<'a> {
-    AppendCtl { refuse: Some(refuse), ..AppendCtl::default() }
+    AppendCtl { refuse: context::current().map(|_| refuse), ..AppendCtl::default() }
+}
+
+#[cfg(all(test, not(ringlog_loom)))]
+mod tests {
+    use super::ctl;
+
+    #[test]
+    fn outside_handlers_nobody_asks_who_serves_the_limiting_group() {
+        assert!(ctl(&|_| true).refuse.is_none());
+    }
 }

@@ -1,5 +1,5 @@
 //! The seam between delivery and whatever runs it: a member's lanes are a [`Task`], an [`Executor`] steps tasks, and a
-//! [`Bell`] is how a group gets an executor's attention.
+//! [`Seat`] is how a group gets an executor's attention.
 #![forbid(unsafe_code)]
 
 use super::context::Id;

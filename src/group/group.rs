@@ -6,13 +6,13 @@ use super::context::{self, Id};
 use super::error::{ControlError, GroupError, SubscribeError};
 use super::executor::Seat;
 use super::lane::Lane;
-use super::letters::{Letter, Letters, lock};
+use super::letters::{Letter, Letters};
 use super::roster::{Member, Roster};
 use super::stats::{GroupStats, LaneStats};
 use super::word::{MemberId, PauseReason};
 use crate::log::Log;
 use crate::sync::atomic::Ordering;
-use crate::sync::{Arc, Mutex};
+use crate::sync::{Arc, Mutex, lock};
 use crate::time::Clock;
 use crate::wait::Event;
 use std::fmt;
@@ -58,6 +58,13 @@ pub struct Group<T> {
 
 /// Bells to ring once the roster lock is open.
 type Rings = Vec<Arc<dyn Seat>>;
+
+/// What a deal changed: whom to ring, and which partitions have another owner.
+#[derive(Default)]
+struct Dealt {
+    rings: Rings,
+    moved: Vec<usize>,
+}
 
 impl<T: Send + Sync + 'static> Group<T> {
     /// Makes the group and its lanes; from now on it gates.
@@ -114,37 +121,42 @@ impl<T: Send + Sync + 'static> Group<T> {
 
     /// Gives every lane to whom it belongs, and rings whom it concerns.
     pub(super) fn deal(&self) {
-        let rings = {
-            let roster = lock(&self.roster);
-            self.deal_under(&roster)
-        };
-        rings.iter().for_each(|seat| seat.ring());
+        let dealt = self.deal_under(&lock(&self.roster));
+        self.announce(&dealt);
+    }
+
+    /// Tells whom a deal concerns; outside the roster lock.
+    fn announce(&self, dealt: &Dealt) {
+        dealt.rings.iter().for_each(|seat| seat.ring());
+        // A handler that waits for room may now be waiting for its own thread: it looks again.
+        dealt.moved.iter().for_each(|&partition| self.lanes[partition].log.not_full().wake_all());
     }
 
     /// One dealer at a time: under the roster lock.
-    fn deal_under(&self, roster: &Roster) -> Rings {
-        let mut rings = Rings::new();
+    fn deal_under(&self, roster: &Roster) -> Dealt {
+        let mut dealt = Dealt::default();
         for (partition, lane) in self.lanes.iter().enumerate() {
             let target = roster.owner_of(partition);
             let Ok(before) = lane.word.retarget(target.map_or(MemberId::NOBODY, |member| member.id)) else { continue };
             let holder = if before.is_held() { roster.find(before.owner()) } else { target };
-            rings.extend(holder.and_then(|member| member.seat(partition)).cloned());
+            dealt.rings.extend(holder.and_then(|member| member.seat(partition)).cloned());
+            dealt.moved.push(partition);
         }
-        rings
+        dealt
     }
 
     /// Takes a member out and deals its partitions to the others, from where it committed. False if it was not in.
     pub fn leave(&self, id: MemberId) -> bool {
-        let (left, rings) = {
+        let (left, dealt) = {
             let mut roster = lock(&self.roster);
             let Some(member) = roster.remove(id) else { return false };
-            let mut rings = self.deal_under(&roster);
-            rings.extend(member.seats.iter().cloned());
-            (member.left, rings)
+            let mut dealt = self.deal_under(&roster);
+            dealt.rings.extend(member.seats.iter().cloned());
+            (member.left, dealt)
         };
         // ORD(left:B) Release: after the deal. Pairs with ORD(left:A).
         left.store(true, Ordering::Release);
-        rings.iter().for_each(|seat| seat.ring());
+        self.announce(&dealt);
         // A lane that nobody had in hand is nobody's from now on, and holds up no drain.
         self.progress.notify();
         true
@@ -166,7 +178,7 @@ impl<T: Send + Sync + 'static> Group<T> {
 
     /// Everybody leaves, and nobody joins any more. The cursors stay and gate.
     pub fn stop(&self) {
-        let (all, rings) = {
+        let (all, dealt) = {
             let mut roster = lock(&self.roster);
             let all = roster.close();
             (all, self.deal_under(&roster))
@@ -175,7 +187,8 @@ impl<T: Send + Sync + 'static> Group<T> {
             // ORD(left:C) Release: after the deal, as in `leave`. Pairs with ORD(left:A).
             member.left.store(true, Ordering::Release);
         }
-        rings.iter().chain(all.iter().flat_map(|member| member.seats.iter())).for_each(|seat| seat.ring());
+        self.announce(&dealt);
+        all.iter().flat_map(|member| member.seats.iter()).for_each(|seat| seat.ring());
         self.progress.notify();
     }
 

@@ -3,9 +3,8 @@
 
 use super::context::Id;
 use super::executor::{PlaceError, Seat, Task};
-use super::letters::lock;
 use crate::sync::atomic::{AtomicBool, Ordering};
-use crate::sync::{Arc, Condvar, Mutex};
+use crate::sync::{Arc, Condvar, Mutex, lock};
 use crate::time::Clock;
 use crate::wait::{Bell, Sleeper};
 use std::fmt;

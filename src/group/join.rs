@@ -1,6 +1,7 @@
 //! Joining a group: from a handler to a task on an executor.
 #![forbid(unsafe_code)]
 
+use super::Group;
 use super::error::SubscribeError;
 use super::executor::{Executor, PlaceError, Run, Seat};
 use super::handler::{Deliver, Handlers, PerBatch, PerRecord};
@@ -10,7 +11,6 @@ use super::roster::Member;
 use super::task::MemberTask;
 use super::thread::OwnThread;
 use super::word::MemberId;
-use super::{Group, Task};
 use crate::sync::Arc;
 use crate::wait::WaitPolicy;
 
@@ -117,13 +117,13 @@ impl<T: Send + Sync + 'static> Group<T> {
         let named = |partition: usize| OwnThread::named(&format!("{}-{}-{partition}", self.name, self.topic));
         let threads: Vec<OwnThread> = (0..self.lanes.len()).map(named).collect();
         self.enter(join, threads.iter().map(OwnThread::seat).collect(), |member| {
-            for ((thread, lane), handler) in threads.iter().zip(&self.lanes).zip(handlers) {
+            let task = |(lane, handler)| {
                 let who = (member.id, member.name.clone(), member.left.clone());
-                let lanes = std::slice::from_ref(lane);
-                let task = MemberTask::new(self.clone(), who, join.wait, lanes, Handlers::One(handler));
-                thread.place(Box::new(task) as Box<dyn Task>)?;
-            }
-            Ok(())
+                MemberTask::new(self.clone(), who, join.wait, std::slice::from_ref(lane), Handlers::One(handler))
+            };
+            // All of them before the first is placed: if a thread is refused, each is dropped and takes itself off the list.
+            let tasks: Vec<_> = self.lanes.iter().zip(handlers).map(task).collect();
+            threads.iter().zip(tasks).try_for_each(|(thread, task)| thread.place(Box::new(task)))
         })
     }
 

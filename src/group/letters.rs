@@ -3,7 +3,7 @@
 
 use super::contain::{contain, drop_contained};
 use super::outcome::Failure;
-use crate::sync::{Arc, Mutex};
+use crate::sync::{Arc, Mutex, lock};
 use crate::time::Time;
 use std::any::Any;
 use std::collections::VecDeque;
@@ -213,11 +213,6 @@ impl Letters {
     pub(super) fn lost(&self) -> u64 {
         lock(&self.kept).lost
     }
-}
-
-/// Nothing under these locks panics; a poisoned one is as good as new.
-pub(super) fn lock<G>(mutex: &Mutex<G>) -> crate::sync::MutexGuard<'_, G> {
-    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 #[cfg(all(test, not(ringlog_loom)))]

@@ -17,7 +17,7 @@
 //! | HELD, owner = me              | let go      | free, owner := target           | the holder, having parked the state; rings |
 //! | free                          | retarget    | owner := target := new          | the dealer; rings the new owner            |
 //! | HELD                          | retarget    | target := new                   | the dealer; rings the holder               |
-//! | any                           | pause       | + reason                        | the control; rings                         |
+//! | any                           | pause       | + reason                        | the control; found at the next record      |
 //! | any                           | resume      | - reason                        | the control; rings                         |
 //! | any                           | seek        | nudges + 1                      | the control, after the cursor moved; rings |
 //! | not ENDED                     | end         | ENDED, owner := target := 0     | the deleter; takes the gate off            |

@@ -56,7 +56,8 @@ impl<T: Send + Sync + 'static> LogProducer<T> {
     /// Publishes in place if there is room: `fill` gets the record that lies in the slot, one that everybody is past, so that its
     /// buffers can be used again; where none lies there yet `fresh` makes one.
     ///
-    /// A panic in `fresh` or `fill` publishes nothing. When the call is refused neither has been called.
+    /// A panic in `fresh` or `fill` publishes nothing. A call that is refused has called neither, unless the partition was
+    /// closed under it.
     #[inline]
     pub fn try_append_in_place(
         &mut self,

@@ -9,8 +9,9 @@ use crate::sync::{
 };
 use std::time::{Duration, SystemTime};
 
-/// Another clock, read seldom: `now` is the last reading anybody took, one load. Workers refresh it once a round, and
-/// a sleeper when it wakes; while everybody sleeps it stands still, so whoever finds the rest asleep refreshes it first.
+/// Another clock, read seldom: `now` is the last reading anybody took, one load. A sleeper refreshes it when it wakes;
+/// besides, it moves when somebody calls [`refresh`](CoarseClock::refresh) and not otherwise. As the clock of a broker
+/// whose threads never sleep it has to be refreshed from outside, or no backoff ends.
 #[derive(Debug)]
 pub struct CoarseClock {
     exact: Arc<dyn Clock>,
