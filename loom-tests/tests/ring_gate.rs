@@ -136,6 +136,43 @@ fn a_seek_back_beside_a_producer() {
     });
 }
 
+/// A gate that is moved back shows no place, not for a moment, that is not retained for it: its owner may commit from
+/// there at once.
+#[test]
+fn a_seek_back_watched_by_the_owner() {
+    Model::new("seek back, watched").at_least(100).run(&["early", "moved", "full", "stored"], |tally| {
+        let ring = ring::<u64>(2, Producers::Exclusive);
+        let gate = ring.join(Start::End, 0);
+        let mut pen = ring.exclusive().unwrap();
+        pen.try_push(0).unwrap();
+        pen.try_push(1).unwrap();
+        gate.commit(0, Seq::ZERO, Seq::new(2)).unwrap();
+        let producer = {
+            let tally = tally.clone();
+            thread::spawn(move || tally.saw(if pen.try_push(2).is_ok() { "stored" } else { "full" }))
+        };
+        let seeker = {
+            let (ring, gate) = (ring.clone(), gate.clone());
+            thread::spawn(move || ring.seek(&gate, Seq::ZERO))
+        };
+        let owner = {
+            let tally = tally.clone();
+            thread::spawn(move || {
+                let (at, epoch) = gate.snapshot();
+                if epoch == 0 {
+                    return tally.saw("early");
+                }
+                covered(&ring, at);
+                gate.commit(epoch, at, at).unwrap();
+                tally.saw("moved");
+            })
+        };
+        producer.join().unwrap();
+        seeker.join().unwrap();
+        owner.join().unwrap();
+    });
+}
+
 /// A late commit changes nothing: either it came before the seek, or it is refused.
 #[test]
 fn a_commit_against_a_seek() {

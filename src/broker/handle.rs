@@ -172,6 +172,8 @@ impl Broker {
     /// A publish that returned before is delivered or counted as left. Idempotent: a later call returns the same
     /// account; of several at once one does the work, all return its account, and the shortest limit counts.
     ///
+    /// With the manual executor no lane lets go while this waits: give it no time, or step from another thread.
+    ///
     /// From inside a handler of this broker it waits for nothing: the lanes are told to stop, the record in hand counts
     /// as left, and if another close is under way the account is as things stand.
     pub fn close(&self, limit: Option<Duration>) -> Account {

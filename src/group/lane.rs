@@ -4,13 +4,12 @@
 
 use super::config::{SeekTo, StartAt};
 use super::context::Id;
-use super::letters::lock;
 use super::stats::{Counters, LaneStats};
 use super::word::{LaneWord, MemberId, Word};
 use crate::log::Log;
 use crate::ring::{Gate, Moved, Reader, Start};
 use crate::seq::Seq;
-use crate::sync::{Arc, CachePadded, Mutex};
+use crate::sync::{Arc, CachePadded, Mutex, lock};
 use crate::time::Time;
 use std::fmt;
 

@@ -30,7 +30,9 @@ pub enum Retain {
     /// What has not been overwritten. Without a group nothing holds producers back.
     #[default]
     Recent,
-    /// What some group has not committed yet. Without a group nothing is kept: offsets are used up all the same.
+    /// What some group has not committed yet. Without a group nothing is kept: offsets are used up all the same. What is
+    /// not kept can no longer be read, but its value is dropped only when its place is written again, or with the topic:
+    /// do not wait for that.
     Unacked,
 }
 

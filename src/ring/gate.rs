@@ -16,7 +16,8 @@ use crate::sync::{Arc, CachePadded, explore};
 /// |-------------------|-----------------------------|------------------|----------------------------------------|
 /// | (from, e)         | `commit(e, from, to)`       | (to, e)          | any other word: refused, unchanged     |
 /// | (x, e)            | `bump` (takeover), `leave`  | (x, e + 1)       |                                        |
-/// | (x, e)            | `seek` to y                 | (y, e + 1)       | then lifted to (y', e + 1) if y went in the meantime |
+/// | (x, e)            | `seek` to y                 | (y, e + 1)       |                                        |
+/// | (y, 0), new       | `join`                      | (y', 0)          | only if y went while it joined         |
 ///
 /// Epochs count modulo 2^24, offsets modulo 2^40: a commit that was delayed over exactly 2^24 takeovers, or 2^40
 /// records, would be mistaken for a fresh one.
@@ -92,12 +93,14 @@ impl Gate {
         }
     }
 
-    /// Lifts a gate that still stands as `force` or `new` left it.
-    pub(super) fn lift(&self, from: Stamped, to: Seq) {
+    /// Lifts a gate that nobody has been given yet.
+    pub(super) fn lift(&self, from: Seq, to: Seq) {
         explore();
-        // ORD(lift:A) Relaxed: the position was nobody's to read, so nothing was done before it; if somebody moved the
-        // gate in the meantime, it needs no lift.
-        let _ = self.word.compare_exchange(from.word(), from.at(to).word(), Relaxed, Relaxed);
+        // ORD(lift:A) Relaxed: the position was nobody's to read, so nothing was done before it. It cannot fail: nobody
+        // else can move the gate.
+        let lifted =
+            self.word.compare_exchange(Stamped::new(from, 0).word(), Stamped::new(to, 0).word(), Relaxed, Relaxed);
+        debug_assert!(lifted.is_ok(), "a gate was moved before it was given to anybody");
     }
 
     pub(super) fn read(&self) -> Stamped {

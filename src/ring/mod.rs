@@ -97,7 +97,7 @@
 //! | newest:B | `newest`, store | Release | the same as install:A; pairs with newest:A |
 //! | still:A | entry, load | Acquire | the same as look:A, for it may name a later use; pairs with install:A |
 //! | install:A | entry, CAS | AcqRel | Release: the clear page before its entry (look:A, still:A). Acquire: we retire what another installed |
-//! | end:A | `tail`, load | Acquire | what an exclusive producer published below; pairs with finish:A |
+//! | end:A | `tail`, load | Acquire | what an exclusive producer published below; pairs with finish:A. From a busy word (begin:A) nothing follows, and nothing has to: records are read through their marks |
 //! | is_sealed:A | `tail`, load | Relaxed | a bit that only rises |
 //! | is_sealed:B | `sealed`, load | Relaxed | a flag that only rises |
 //! | claim:A | `tail`, load | Relaxed | a guess |
@@ -268,7 +268,11 @@ impl<T: Send + Sync + 'static> Body<T> {
         };
         let gate = Arc::new(Gate::new(at, tag, self.tail.clone()));
         self.change_gates(|gates| gates.push(gate.clone()));
-        self.settle(&gate, Stamped::new(at, 0), at);
+        // From its stamp on grants keep to the gate; up to it, to what was retained before.
+        let kept = self.tail.seq(self.retained(self.stamp()));
+        if at.precedes(kept) {
+            gate.lift(at, kept);
+        }
         gate
     }
 
@@ -280,10 +284,13 @@ impl<T: Send + Sync + 'static> Body<T> {
 
     /// Moves a gate, from any thread, in a new epoch; as near to where it is wanted as what is retained allows.
     pub fn seek(&self, gate: &Gate, want: Seq) -> Moved {
-        let to = self.within(want);
-        let before = gate.force(to);
-        let to = self.settle(gate, before.at(to).bumped(), to);
-        Moved { from: gate.widen(before), to }
+        // Another gate takes the place first, so that from its first moment there what the moved one covers is retained:
+        // its owner may commit in the new epoch at once.
+        let place = self.join(Start::At(want), gate.tag());
+        let to = place.position();
+        let from = gate.widen(gate.force(to));
+        self.leave(&place);
+        Moved { from, to }
     }
 
     /// The slowest gate: where it stands, and its tag.
@@ -308,15 +315,6 @@ impl<T: Send + Sync + 'static> Body<T> {
     fn within(&self, want: Seq) -> Seq {
         let end = self.end();
         want.later(self.earliest()).earlier(end)
-    }
-
-    /// Makes the position `at` of a gate that anybody can see hold against grants, or the first one that still can be.
-    fn settle(&self, gate: &Gate, placed: Stamped, at: Seq) -> Seq {
-        let kept = self.tail.seq(self.retained(self.stamp()));
-        if at.precedes(kept) {
-            gate.lift(placed, kept);
-        }
-        at.later(kept)
     }
 
     fn change_gates(&self, change: impl FnOnce(&mut Vec<Shared>)) {

@@ -226,3 +226,25 @@ impl<T> Drop for Pages<T> {
         }
     }
 }
+
+#[cfg(all(test, not(ringlog_loom)))]
+mod tests {
+    use crate::ring::{Options, Peek, Producers, Ring};
+    use crate::seq::{Capacity, Seq};
+
+    #[test]
+    fn pages_that_many_slow_readers_hold_do_not_hide_those_that_are_free() {
+        const READERS: u64 = 40;
+        let (capacity, producers) = (Capacity::new(1).unwrap(), Producers::Shared);
+        let ring = Ring::new(Options { capacity, producers, prefault: false, first: Seq::ZERO }).unwrap();
+        let slow = |n| {
+            ring.try_push(n).unwrap();
+            let mut reader = ring.reader(Seq::new(n));
+            assert!(matches!(reader.peek(1), Peek::Ready(run) if *run.get(0) == n));
+            reader
+        };
+        let slow: Vec<_> = (0..READERS).map(slow).collect();
+        (0..500).for_each(|n| _ = ring.try_push(n).unwrap());
+        assert!(ring.pages_made() <= slow.len() + 5, "{} pages for {READERS} readers", ring.pages_made());
+    }
+}

@@ -87,3 +87,42 @@ impl<T> Drop for Block<T> {
         unsafe { dealloc(self.memory.as_ptr(), self.layout) }
     }
 }
+
+#[cfg(all(test, not(ringlog_loom)))]
+mod tests {
+    use super::{Block, LINE};
+
+    #[test]
+    fn blocks_begin_where_lines_and_slots_want_it() {
+        #[repr(align(256))]
+        #[allow(dead_code, reason = "only its layout counts")]
+        struct Wide;
+        fn begins_at<T>(pages: usize, slots: usize) -> usize {
+            let block = Block::<T>::new(pages, slots, true).unwrap();
+            block.memory.addr().get() + block.marks_from
+        }
+        for (pages, slots) in [(1, 1), (3, 7), (10, 128), (2, 4_096)] {
+            assert_eq!(begins_at::<u8>(pages, slots) % (2 * LINE), 0);
+            assert_eq!(begins_at::<Wide>(pages, slots) % 256, 0);
+        }
+    }
+
+    /// Memory of this process that is backed by the system, in bytes.
+    #[cfg(all(target_os = "linux", not(miri)))]
+    fn resident() -> usize {
+        let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
+        statm.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096
+    }
+
+    #[test]
+    #[cfg(all(target_os = "linux", not(miri)))]
+    fn memory_is_backed_only_once_it_is_touched() {
+        const MIB: usize = 1 << 20;
+        let before = resident();
+        // Half a gigabyte: much more than what other tests use meanwhile.
+        let block = Block::<[u64; 8]>::new(8, 1 << 20, false).unwrap();
+        let touched = resident().saturating_sub(before);
+        assert!(block.bytes() > 512 * MIB);
+        assert!(touched < 256 * MIB, "{} MiB are touched", touched / MIB);
+    }
+}

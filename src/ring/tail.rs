@@ -55,7 +55,8 @@ impl Tail {
     /// One past the last position claimed (shared) or published (exclusive).
     #[inline]
     pub(super) fn end(&self) -> u64 {
-        // ORD(end:A) Acquire: what an exclusive producer published below it. Pairs with ORD(finish:A).
+        // ORD(end:A) Acquire: what an exclusive producer published below it. Pairs with ORD(finish:A). A busy word, which
+        // `begin` stored, carries nothing: whoever reads records goes by their marks.
         self.word.load(Acquire) >> 1
     }
 

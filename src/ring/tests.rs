@@ -418,29 +418,6 @@ fn memory_that_cannot_be_had_is_an_error() {
     }
 }
 
-/// Memory of this process that is backed by the system, in bytes.
-#[cfg(all(target_os = "linux", not(miri)))]
-fn resident() -> usize {
-    let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
-    statm.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096
-}
-
-#[test]
-#[cfg(all(target_os = "linux", not(miri)))]
-fn an_idle_ring_costs_address_space_only() {
-    const MIB: usize = 1 << 20;
-    for producers in BOTH {
-        // Half a gigabyte: more than what other tests use meanwhile.
-        let capacity = Capacity::new(1 << 23).unwrap();
-        let before = resident();
-        let options = Options { capacity, producers, prefault: false, first: Seq::ZERO };
-        let ring = Ring::<[u64; 8]>::new(options).unwrap();
-        let touched = resident().saturating_sub(before);
-        assert!(touched < 256 * MIB, "{} MiB of an idle ring are touched", touched / MIB);
-        drop(ring);
-    }
-}
-
 #[test]
 fn a_ring_that_is_touched_at_once_is_like_any_other() {
     for producers in BOTH {
@@ -448,26 +425,6 @@ fn a_ring_that_is_touched_at_once_is_like_any_other() {
         let ring = Ring::<u64>::new(Options { capacity, producers, prefault: true, first: Seq::ZERO }).unwrap();
         Pen::of(&ring).push(5).unwrap();
         assert_eq!(drain(&mut ring.reader(Seq::ZERO)), [5]);
-    }
-}
-
-#[test]
-fn pages_that_many_slow_readers_hold_do_not_hide_those_that_are_free() {
-    const READERS: usize = 40;
-    for producers in BOTH {
-        let ring = ring::<u64>(1, producers);
-        let mut pen = Pen::of(&ring);
-        let slow: Vec<_> = (0..READERS as u64)
-            .map(|n| {
-                pen.push(n).unwrap();
-                let mut reader = ring.reader(Seq::new(n));
-                assert!(matches!(reader.peek(1), Peek::Ready(run) if *run.get(0) == n));
-                reader
-            })
-            .collect();
-        (0..500).for_each(|n| _ = pen.push(n).unwrap());
-        assert!(ring.pages_made() <= READERS + 5, "{} pages for {READERS} readers", ring.pages_made());
-        drop(slow);
     }
 }
 

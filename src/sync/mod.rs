@@ -16,12 +16,12 @@ mod seen;
 /// Atomic types and fences.
 pub mod atomic {
     #[cfg(ringlog_loom)]
-    pub use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, fence};
+    pub use loom::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, fence};
     #[cfg(not(ringlog_loom))]
     pub use portable_atomic::AtomicU64;
     pub use std::sync::atomic::Ordering;
     #[cfg(not(ringlog_loom))]
-    pub use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicUsize, fence};
+    pub use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicUsize, fence};
 }
 
 #[cfg(ringlog_loom)]
