@@ -6,7 +6,6 @@ mod batch;
 mod close;
 mod config;
 mod core;
-mod crc32;
 mod error;
 mod group;
 mod groups;

@@ -1,7 +1,6 @@
 //! From a key, or from a turn, to a partition: the rules that come with the crate and the trait for one's own.
 #![forbid(unsafe_code)]
 
-use super::crc32::crc32;
 use std::fmt;
 use std::num::NonZeroU32;
 
@@ -56,7 +55,7 @@ pub struct Crc32;
 impl Partitioner for Crc32 {
     #[inline]
     fn keyed(&self, key: &[u8], partitions: NonZeroU32) -> u32 {
-        below(crc32(key), partitions)
+        below(crc32fast::hash(key), partitions)
     }
 }
 
