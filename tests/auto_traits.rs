@@ -1,4 +1,4 @@
-//! Which handles cross threads, and which payloads keep them from it: decided by the types, checked here for each.
+//! Which handles cross threads, and which payloads keep them from it: decided by the types, checked here by the compiler.
 //!
 //! A record is read by shared reference from several threads at once, so a handle is `Send` and `Sync` exactly when its
 //! payload is both.
@@ -35,14 +35,16 @@ impl<T: ?Sized + Sync> IsSync<T> {
 
 macro_rules! both {
     ($($type:ty),* $(,)?) => {
-        $(assert!(Is::<$type>::SEND && IsSync::<$type>::SYNC, "{} crosses threads", stringify!($type));)*
+        $(const { assert!(Is::<$type>::SEND && IsSync::<$type>::SYNC, "must cross threads") };)*
     };
 }
 
 macro_rules! neither {
     ($($type:ty),* $(,)?) => {
-        $(assert!(!Is::<$type>::SEND, "{} must not be sent", stringify!($type));
-        assert!(!IsSync::<$type>::SYNC, "{} must not be shared", stringify!($type));)*
+        $(const {
+            const { assert!(!Is::<$type>::SEND, "must not be sent") };
+            const { assert!(!IsSync::<$type>::SYNC, "must not be shared") };
+        };)*
     };
 }
 
@@ -50,8 +52,8 @@ macro_rules! neither {
 fn the_check_itself_tells_them_apart() {
     both!(u64, String, std::sync::Arc<String>);
     neither!(Rc<()>);
-    assert!(Is::<Cell<u8>>::SEND && !IsSync::<Cell<u8>>::SYNC);
-    assert!(!Is::<MutexGuard<'static, u8>>::SEND && IsSync::<MutexGuard<'static, u8>>::SYNC);
+    const { assert!(Is::<Cell<u8>>::SEND && !IsSync::<Cell<u8>>::SYNC) };
+    const { assert!(!Is::<MutexGuard<'static, u8>>::SEND && IsSync::<MutexGuard<'static, u8>>::SYNC) };
 }
 
 #[test]
@@ -71,5 +73,5 @@ fn handles_of_payloads_that_belong_to_one_thread_do_not() {
 fn a_payload_that_is_only_send_or_only_sync_is_not_enough() {
     neither!(Topic<Cell<u8>>, Group<Cell<u8>>, Producer<Cell<u8>>);
     neither!(Topic<MutexGuard<'static, u8>>, Group<MutexGuard<'static, u8>>, Producer<MutexGuard<'static, u8>>);
-    assert!(!Is::<Record<'static, Cell<u8>>>::SEND, "a record is a shared reference");
+    const { assert!(!Is::<Record<'static, Cell<u8>>>::SEND, "a record is a shared reference") };
 }
