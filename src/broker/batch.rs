@@ -39,15 +39,18 @@ pub(crate) fn gather<T>(
     let mut source = source.into_iter();
     let mut shares: Shares<T> = Vec::new();
     shares.resize_with(partitions as usize, Vec::new);
-    if partitions == 1 {
-        shares[0].reserve(source.size_hint().0.min(capacity));
-    }
+    // An even spread and some; a share that gets more grows, one that gets nothing allocates nothing.
+    let known = source.size_hint().0;
+    let likely = if partitions == 1 { known } else { known / partitions as usize * 2 }.clamp(4, capacity.max(4));
     while let Some(value) = source.next() {
         let partition = route(&value);
         let Some(share) = shares.get_mut(partition as usize) else {
             let rest = everything(shares, Some(value), source);
             return Err(Spoilt::NoSuchPartition { rest, partition });
         };
+        if share.is_empty() {
+            share.reserve(likely);
+        }
         share.push(value);
         let len = share.len();
         if len > capacity {
@@ -75,7 +78,7 @@ pub(crate) fn store<T>(
     shares: Shares<T>,
     mut append: impl FnMut(u32, Vec<T>) -> Stored<T>,
 ) -> Result<Vec<Share>, BatchError<T>> {
-    let mut stored = Vec::new();
+    let mut stored = Vec::with_capacity(shares.len());
     let mut shares = (0..).zip(shares).filter(|(_, share)| !share.is_empty());
     while let Some((partition, share)) = shares.next() {
         match append(partition, share) {

@@ -167,18 +167,11 @@ impl<T> Page<T> {
         })
     }
 
-    /// Moves `value` into `cell` of slot `i`; gives back what lay there.
-    #[inline(always)]
-    fn replace(&self, cell: *const Cell<T>, i: usize, value: T) -> Option<T> {
-        // SAFETY: inv. 1: the slot is the claimant's alone until it is marked.
-        self.refill(cell, i, |slot| unsafe { slot.write(value) })
-    }
-
-    /// As `replace`, word by word out of `from`, which is empty afterwards (and must not be before).
+    /// Moves the value in `from`, where there must be one, word by word into `cell` of slot `i`; gives back what lay there.
     #[inline(always)]
     fn replace_from(&self, cell: *const Cell<T>, i: usize, from: &mut Option<T>) -> Option<T> {
         let value: *const T = from.as_ref().expect("there is a value to publish");
-        // SAFETY: as in `replace`; the value moved from is forgotten at once.
+        // SAFETY: as in `put_bare`; the value moved from is forgotten at once.
         let old = self.refill(cell, i, |slot| unsafe { move_words(value, slot) });
         std::mem::forget(from.take());
         old
@@ -199,7 +192,8 @@ impl<T> Page<T> {
     /// Moves `value` into slot `i` of a bare page; gives back what lay there, to be dropped once the mark is seen.
     #[inline(always)]
     pub(super) fn put_bare(&self, i: usize, value: T) -> Option<T> {
-        self.replace(self.bare_cell(i), i, value)
+        // SAFETY: inv. 1: the slot is the claimant's alone until it is marked.
+        self.refill(self.bare_cell(i), i, |slot| unsafe { slot.write(value) })
     }
 
     /// Publishes slot `i`.
@@ -368,10 +362,9 @@ impl<'a, T> Batch<'a, T> {
         for i in from..from + count {
             // SAFETY: within the vector's room.
             let next = unsafe { self.values.as_ptr().add(self.moved) };
-            // SAFETY: below `len` and not yet moved out.
-            let value = unsafe { next.read() };
             self.moved += 1;
-            if let Some(old) = page.replace(page.cell(i), i, value) {
+            // SAFETY: inv. 1: the slot is the claimant's alone; the value is below `len` and is not used again.
+            if let Some(old) = page.refill(page.cell(i), i, |slot| unsafe { slot.copy_from_nonoverlapping(next, 1) }) {
                 // SAFETY: within the vector's room: there are no more old values than moved ones.
                 let room = unsafe { self.values.as_mut_ptr().add(self.old) };
                 // SAFETY: what lay there was moved out.
