@@ -109,7 +109,9 @@ impl Manual {
         };
         // Under no lock: here the handler runs, and may itself publish, subscribe, or control its group.
         let step = task.step(at.lane, turn);
-        Some(self.lock().finish(at, task, turn, step))
+        let (stepped, orphan) = self.lock().finish(at, task, turn, step);
+        drop(orphan); // under no lock, as in `kill`
+        Some(stepped)
     }
 
     /// Steps until all lanes sleep, or `limit` steps were taken; returns how many.
@@ -246,7 +248,8 @@ impl State {
         ControlFlow::Continue(())
     }
 
-    fn finish(&mut self, at: At, task: Box<dyn Task>, turn: Turn, step: Step) -> Stepped {
+    /// Puts the task back; one that was killed by its own handler comes back, to be dropped.
+    fn finish(&mut self, at: At, task: Box<dyn Task>, turn: Turn, step: Step) -> (Stepped, Option<Box<dyn Task>>) {
         let place = task.place(at.lane);
         self.steps += 1;
         let now = task.clock().now();
@@ -266,10 +269,11 @@ impl State {
                 visit.wake(); // it came between the step and the alarm, as a sleeper's last look would find
             }
         }
-        if let Some(slot) = self.tasks.iter_mut().find(|(id, _)| *id == at.task) {
-            slot.1 = Some(task);
-        }
-        Stepped { place, step }
+        let orphan = match self.tasks.iter_mut().find(|(id, _)| *id == at.task) {
+            Some(slot) => slot.1.replace(task),
+            None => Some(task),
+        };
+        (Stepped { place, step }, orphan)
     }
 
     fn add(&mut self, task: Box<dyn Task>) {
