@@ -29,6 +29,10 @@ pub(crate) enum Spoilt<T> {
     },
 }
 
+/// The longest source that is read to its end for giving it back: values of no size need no memory, and would be counted for
+/// ever.
+const READ_ON_MOST: usize = u32::MAX as usize;
+
 /// Takes all of `source` apart by partition.
 pub(crate) fn gather<T>(
     source: impl IntoIterator<Item = T>,
@@ -61,11 +65,14 @@ pub(crate) fn gather<T>(
     Ok(shares)
 }
 
-/// What was gathered, and what a source of known size still holds; of one without a bound no more is taken.
+/// What was gathered, and what a source of known size still holds; of one without a bound, or with one that no memory has
+/// room for, no more is taken.
 fn everything<T>(shares: Shares<T>, last: Option<T>, source: impl Iterator<Item = T>) -> Vec<T> {
     let mut rest: Vec<T> = shares.into_iter().flatten().chain(last).collect();
     if let (_, Some(most)) = source.size_hint() {
-        rest.extend(source.take(most));
+        if most <= READ_ON_MOST && rest.try_reserve(most).is_ok() {
+            rest.extend(source.take(most));
+        }
     }
     rest
 }

@@ -94,7 +94,8 @@ impl<T: Send + Sync + 'static> Topic<T> {
     ///
     /// [`BatchError::Stopped`] at the first partition that refuses its share: it says what was stored before and gives
     /// all the rest back. [`BatchError::TooLarge`] if a share is larger than its partition, which stores nothing; a
-    /// source without a known size is then not read further (pass `&mut source` to go on with it).
+    /// source without a known size, or whose size no memory has room for, is then not read further (pass `&mut source` to
+    /// go on with it).
     ///
     /// # Panics
     ///
