@@ -88,7 +88,7 @@ impl<T: Send + Sync + 'static> Group<T> {
         handler: D,
     ) -> Result<MemberId, SubscribeError> {
         self.enter(join, vec![executor.seat()], |member| {
-            let who = (member.id, member.name.clone(), member.left.clone());
+            let who = (member, executor.seat().executor());
             let task = MemberTask::new(self.clone(), who, join.wait, &self.lanes, Handlers::One(handler));
             executor.place(Box::new(task))
         })
@@ -106,7 +106,7 @@ impl<T: Send + Sync + 'static> Group<T> {
             Run::On(executor) => executor.clone(),
         };
         self.enter(&join, vec![executor.seat()], |member| {
-            let who = (member.id, member.name.clone(), member.left.clone());
+            let who = (member, executor.seat().executor());
             let task = MemberTask::new(self.clone(), who, join.wait, &self.lanes, Handlers::Each(handlers));
             executor.place(Box::new(task))
         })
@@ -117,12 +117,12 @@ impl<T: Send + Sync + 'static> Group<T> {
         let named = |partition: usize| OwnThread::named(&format!("{}-{}-{partition}", self.name, self.topic));
         let threads: Vec<OwnThread> = (0..self.lanes.len()).map(named).collect();
         self.enter(join, threads.iter().map(OwnThread::seat).collect(), |member| {
-            let task = |(lane, handler)| {
-                let who = (member.id, member.name.clone(), member.left.clone());
+            let task = |((thread, lane), handler): ((&OwnThread, _), D)| {
+                let who = (member, thread.seat().executor());
                 MemberTask::new(self.clone(), who, join.wait, std::slice::from_ref(lane), Handlers::One(handler))
             };
             // All of them before the first is placed: if a thread is refused, each is dropped and takes itself off the list.
-            let tasks: Vec<_> = self.lanes.iter().zip(handlers).map(task).collect();
+            let tasks: Vec<_> = threads.iter().zip(&self.lanes).zip(handlers).map(task).collect();
             threads.iter().zip(tasks).try_for_each(|(thread, task)| thread.place(Box::new(task)))
         })
     }

@@ -22,12 +22,13 @@
 
 use super::Group;
 use super::contain::{contain, drop_contained};
-use super::context::{self, Here};
+use super::context::{self, Here, Id};
 use super::executor::{Place, Step, Task, Turn};
 use super::handler::{Deliver, Handlers, Interrupt, Verdict};
 use super::lane::{Held, Lane};
 use super::outcome::{Failure, Outcome};
 use super::record::Batch;
+use super::roster::Member;
 use super::settle::{Ran, commit, finish, settle};
 use super::word::{MemberId, Word};
 use crate::ring::Peek;
@@ -47,6 +48,8 @@ pub(super) struct MemberTask<T: Send + Sync + 'static, D: Deliver<T>> {
     pub(super) member: MemberId,
     pub(super) name: Arc<str>,
     pub(super) left: Arc<AtomicBool>,
+    /// Who steps it, for when its handlers are dropped.
+    executor: Id,
     pub(super) wait: WaitPolicy,
     pub(super) slots: Vec<Slot<T>>,
     pub(super) handlers: Option<Handlers<D>>,
@@ -71,14 +74,15 @@ impl<T: Send + Sync + 'static> Slot<T> {
 impl<T: Send + Sync + 'static, D: Deliver<T>> MemberTask<T, D> {
     pub(super) fn new(
         group: Arc<Group<T>>,
-        (member, name, left): (MemberId, Arc<str>, Arc<AtomicBool>),
+        (member, executor): (&Member, Id),
         wait: WaitPolicy,
         lanes: &[Arc<Lane<T>>],
         handlers: Handlers<D>,
     ) -> Self {
         let slots = lanes.iter().map(|lane| Slot::new(lane.clone())).collect();
         let (handlers, commit_behind) = (Some(handlers), ticks_in(COMMIT_BEHIND));
-        MemberTask { group, member, name, left, wait, slots, handlers, commit_behind }
+        let (member, name, left) = (member.id, member.name.clone(), member.left.clone());
+        MemberTask { group, member, name, left, executor, wait, slots, handlers, commit_behind }
     }
 
     /// Acts on a changed lane word. `None`: the lane is in hand and may be stepped.
@@ -272,7 +276,8 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> MemberTask<T, D> {
 }
 
 impl<T: Send + Sync + 'static, D: Deliver<T>> Drop for MemberTask<T, D> {
-    /// Leaves, hands over every lane, and drops the handlers: user code, contained, under no lock.
+    /// Leaves, hands over every lane, and drops the handlers: user code, contained, under no lock, and as one of our
+    /// handlers, which must not wait for this thread either.
     fn drop(&mut self) {
         self.group.leave(self.member);
         for slot in &mut self.slots {
@@ -282,6 +287,7 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> Drop for MemberTask<T, D> {
             }
         }
         self.group.forget(self.member);
+        let _here = context::enter(Here { executor: self.executor, broker: self.group.broker });
         drop_contained(self.handlers.take());
     }
 }
