@@ -100,7 +100,7 @@ impl Closing {
 
 impl Inner {
     pub(super) fn drain(&self, limit: Duration) -> Result<(), DrainError> {
-        if self.life.inside() {
+        if self.waits_for_itself() {
             return Err(DrainError::WouldDeadlock);
         }
         let begun = self.life.clock().now();
@@ -113,8 +113,14 @@ impl Inner {
         Err(DrainError::TimedOut { waited: self.life.clock().now() - begun, behind })
     }
 
+    /// Whether waiting on this thread for the handlers to finish would never end: it runs one of them, or one of another
+    /// broker's on an executor that serves both.
+    fn waits_for_itself(&self) -> bool {
+        self.life.inside() || self.topics.all().iter().any(|topic| topic.served_here())
+    }
+
     pub(super) fn close(&self, limit: Option<Duration>) -> Account {
-        let inside = self.life.inside();
+        let inside = self.waits_for_itself();
         let deadline = if inside { Deadline::Now } else { self.life.within(limit) };
         match self.closing.join(deadline) {
             Role::Works => self.shut(inside),
@@ -241,6 +247,9 @@ mod tests {
         fn stop(&self) {}
         fn stopped(&self) -> bool {
             true
+        }
+        fn served_here(&self) -> bool {
+            false
         }
         fn fence(&self) {}
         fn account(&self) -> Vec<GroupStats> {

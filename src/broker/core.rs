@@ -229,6 +229,10 @@ impl<T: Send + Sync + 'static> AnyTopic for Core<T> {
         self.groups.all().iter().all(|group| group.is_quiet())
     }
 
+    fn served_here(&self) -> bool {
+        self.groups.all().iter().any(|group| group.is_served_here())
+    }
+
     fn fence(&self) {
         for group in self.groups.all().iter().filter(|group| !group.is_quiet()) {
             group.delete();

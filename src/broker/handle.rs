@@ -174,7 +174,8 @@ impl Broker {
     ///
     /// With the manual executor no lane lets go while this waits: give it no time, or step from another thread.
     ///
-    /// From inside a handler of this broker it waits for nothing: the lanes are told to stop, the record in hand counts
+    /// From inside a handler of this broker (its destructor included), or of another one on a worker that serves both, it
+    /// waits for nothing: the lanes are told to stop, the record in hand counts
     /// as left, and if another close is under way the account is as things stand.
     pub fn close(&self, limit: Option<Duration>) -> Account {
         self.0.close(limit)

@@ -34,6 +34,8 @@ pub(crate) trait AnyTopic: Send + Sync {
     fn stop(&self);
     /// Whether no lane is in any handler's hands.
     fn stopped(&self) -> bool;
+    /// Whether the caller runs in a handler, on an executor that serves a group of this topic.
+    fn served_here(&self) -> bool;
     /// Has late acknowledgements refused, of what is still in a handler's hands.
     fn fence(&self);
     /// What each group did and left.

@@ -320,6 +320,11 @@ impl<T: Send + Sync + 'static> Group<T> {
         !self.lanes.iter().any(|lane| lane.word.load().is_held())
     }
 
+    /// Whether the caller runs in a handler, and the executor that runs it serves a member of this group.
+    pub fn is_served_here(&self) -> bool {
+        context::current().is_some_and(|here| lock(&self.roster).is_served_by(here.executor))
+    }
+
     /// Whether the group was stopped or deleted.
     pub fn is_closed(&self) -> bool {
         lock(&self.roster).is_closed()

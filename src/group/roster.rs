@@ -1,6 +1,7 @@
 //! Who is in a group: members in join order, and the deal p → members[p mod n].
 #![forbid(unsafe_code)]
 
+use super::context::Id;
 use super::error::SubscribeError;
 use super::executor::Seat;
 use super::word::MemberId;
@@ -92,6 +93,12 @@ impl Roster {
         let all = std::mem::take(&mut self.members);
         self.leaving.extend(all.iter().cloned());
         all
+    }
+
+    /// Whether a member, one on the way out included, is stepped by `executor`.
+    pub(super) fn is_served_by(&self, executor: Id) -> bool {
+        let seats = |member: &Member| member.seats.iter().any(|seat| seat.executor() == executor);
+        self.members.iter().chain(&self.leaving).any(seats)
     }
 
     pub(super) fn is_closed(&self) -> bool {
