@@ -3,7 +3,7 @@ mod lab;
 
 use lab::{CAPACITIES, Inbox, Lab, balanced, group};
 use ringlog::{
-    Broker, ControlError, GroupConfig, GroupError, PublishError, Retry, SeekTo, SubscribeError, TopicConfig,
+    Broker, ControlError, GroupConfig, GroupError, NameError, PublishError, Retry, SeekTo, SubscribeError, TopicConfig,
 };
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
@@ -18,15 +18,22 @@ fn deal(group: &ringlog::Group<u64>) -> Vec<(String, Vec<u32>)> {
 fn empty_and_duplicate_names_and_other_settings_are_typed_errors() {
     let lab = Lab::new(0);
     let topic = lab.topic(1, 4);
-    assert!(matches!(topic.group("", GroupConfig::earliest()), Err(GroupError::EmptyName { .. })));
+    assert!(matches!(topic.group("", GroupConfig::earliest()), Err(GroupError::Name { reason: NameError::Empty, .. })));
     let group = group(&topic);
     group.member("x").run(&lab.manual).subscribe(|_| ()).unwrap();
     let twice = group.member("x").run(&lab.manual).subscribe(|_| ()).unwrap_err();
-    assert_eq!(twice.to_string(), "member x is already in group g");
+    assert_eq!(twice.to_string(), "member 'x' is already in group 'g'");
     let unnamed = group.member("").run(&lab.manual).subscribe(|_| ()).unwrap_err();
-    assert!(matches!(unnamed, SubscribeError::EmptyName { .. }));
+    assert!(matches!(unnamed, SubscribeError::Name { reason: NameError::Empty, .. }));
+    let broken = group.member("a\nb").run(&lab.manual).subscribe(|_| ()).unwrap_err();
+    assert_eq!(broken.to_string(), r#"a member of group 'g': name "a\nb" holds a control character at byte 1"#);
+    let long = topic.group(&"x".repeat(256), GroupConfig::earliest()).unwrap_err();
+    assert_eq!(long.to_string(), "a group of topic 'orders': name has 256 bytes, must have at most 255");
     let other = topic.group("g", GroupConfig::earliest().retry(Retry::never())).unwrap_err();
-    assert_eq!(other.to_string(), "group g of topic orders exists with another retry");
+    assert_eq!(
+        other.to_string(),
+        "group 'g' of topic 'orders' exists with another retry; delete it first, or ask with its settings"
+    );
     assert!(topic.group("g", GroupConfig::earliest()).is_ok(), "equal settings find the same group");
     assert!(matches!(
         topic.group("h", GroupConfig::earliest().retry(Retry::constant(0, Duration::ZERO))),

@@ -43,7 +43,7 @@ fn everything_prints_whatever_the_records_are() {
     let member = group.subscribe("m", |_| ()).unwrap();
     let refused = topic.publish(Bare);
     let text = format!("{broker:?} {topic:?} {producer:?} {group:?} {member:?} {refused:?}");
-    assert!(text.contains("Exclusive(topic 't' has an exclusive producer)"), "{text}");
+    assert!(text.contains("Exclusive(topic 't' has an exclusive producer; publish through that)"), "{text}");
     assert!(format!("{:?}", TopicConfig::<Bare>::new().key(|_| "k")).contains("Crc32"));
     broker.close(Some(Duration::ZERO));
 }

@@ -199,7 +199,10 @@ fn a_batch_larger_than_a_partition_is_an_error_and_stores_nothing() {
     let broker = Broker::new();
     let topic = broker.create_topic("a", TopicConfig::new().capacity(3).block(None)).unwrap();
     let refused = topic.publish_batch(vec![1, 2, 3, 4, 5]).unwrap_err();
-    assert_eq!(refused.to_string(), "4 or more records for a/0, which holds 3");
+    assert_eq!(
+        refused.to_string(),
+        "4 or more records for a/0, which holds 3; nothing was stored, publish smaller batches"
+    );
     assert_eq!(refused.into_rest(), [1, 2, 3, 4, 5]);
     assert_eq!(topic.end(0), Some(0));
     let mut endless = 0..;

@@ -1,4 +1,4 @@
-//! A year of departures through a broker: one topic, five groups, and a report.
+//! A month of departures through a broker: one topic, five groups, and a report.
 //!
 //! ```text
 //!   lines ──▶ flights ──▶ topic `departures` ──┬──▶ delays    jobs.rs: what each group does

@@ -38,6 +38,27 @@ pub struct Stranded {
 }
 
 /// A single-stepping executor: `.run(&manual)`. Clones are the same one. It is for one thread at a time.
+///
+/// ```
+/// use ringlog::{Broker, BrokerConfig, GroupConfig, Manual, ManualClock, Record, Retry, TopicConfig};
+/// use std::{sync::Arc, time::Duration};
+///
+/// let clock = Arc::new(ManualClock::new());
+/// let broker = Broker::with(BrokerConfig::new().clock(clock.clone()));
+/// let topic = broker.create_topic("orders", TopicConfig::<u64>::new())?;
+/// let once_a_minute = GroupConfig::earliest().retry(Retry::constant(2, Duration::from_secs(60)));
+/// let group = topic.group("billing", once_a_minute)?;
+/// let manual = Manual::new(42);
+/// group.member("billing-1").run(&manual).subscribe(|_: &Record<'_, u64>| Err::<(), _>("no"))?;
+///
+/// topic.publish(7)?;
+/// manual.run(100); // until all sleep: the record failed, and waits for its second attempt
+/// assert_eq!((group.stats().retried(), group.stats().dead()), (1, 0));
+/// clock.set(manual.next_due().expect("a backoff")); // no thread sleeps here, so the clock does not know of it
+/// manual.run(100);
+/// assert_eq!((group.stats().dead(), group.lag()), (1, 0));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 pub struct Manual(Arc<Shared>);
 
@@ -119,7 +140,8 @@ impl Manual {
         (0..limit).take_while(|_| self.step().is_some()).count()
     }
 
-    /// When the next backoff is over; `None` if nobody waits for a time.
+    /// When the next backoff is over; `None` if nobody waits for a time. Move the clock there with
+    /// [`ManualClock::set`](crate::ManualClock::set): no thread sleeps, so `advance_to_next` does not see it.
     pub fn next_due(&self) -> Option<Time> {
         self.lock().visits.iter().filter_map(|visit| visit.due).min()
     }

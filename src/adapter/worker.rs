@@ -122,6 +122,23 @@ impl fmt::Debug for WorkerConfig {
 ///
 /// Dropping the last handle does not stop it: it goes on until its members have left. [`stop`](Worker::stop) ends it at
 /// its next step, and its members leave.
+///
+/// ```
+/// use ringlog::{Broker, GroupConfig, TopicConfig, Worker};
+/// use std::time::Duration;
+///
+/// let broker = Broker::new();
+/// let topic = broker.create_topic("orders", TopicConfig::<u64>::new())?;
+/// let worker = Worker::spawn()?;
+/// for name in ["billing", "audit"] {
+///     let group = topic.group(name, GroupConfig::earliest())?;
+///     group.member("only").run(&worker).subscribe(|_| ())?; // both on the one thread
+/// }
+/// topic.publish(7)?;
+/// broker.drain(Duration::from_secs(2))?;
+/// assert_eq!(broker.close(Some(Duration::from_secs(2))).acked(), 2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 pub struct Worker(Arc<Handle>);
 

@@ -47,6 +47,9 @@ impl fmt::Display for Account {
         for entry in self.groups.iter().filter(|entry| entry.lag() > 0) {
             write!(f, "; {}/{} left {}", entry.topic, entry.group, entry.lag())?;
         }
+        if !self.stopped {
+            write!(f, "; a handler was still at work")?;
+        }
         Ok(())
     }
 }

@@ -1,8 +1,7 @@
 //! What can go wrong, one type per operation: who, where, how many, and what to do next; values come back inside.
 #![forbid(unsafe_code)]
 
-use super::name::NameError;
-use crate::group::ConfigError;
+use crate::group::{ConfigError, NameError};
 use crate::sync::Arc;
 use std::fmt;
 use std::ops::Range;
@@ -163,7 +162,7 @@ pub enum PublishError<T> {
         partitions: u32,
     },
     /// The topic was created with an exclusive producer. Publish through that.
-    #[error("topic '{topic}' has an exclusive producer")]
+    #[error("topic '{topic}' has an exclusive producer; publish through that")]
     Exclusive {
         /// The value.
         value: T,
@@ -246,7 +245,9 @@ pub struct Share {
 #[non_exhaustive]
 pub enum BatchError<T> {
     /// More records for one partition than it can ever hold at once. Nothing was stored; publish smaller batches.
-    #[error("{len} or more records for {topic}/{partition}, which holds {capacity}")]
+    #[error(
+        "{len} or more records for {topic}/{partition}, which holds {capacity}; nothing was stored, publish smaller batches"
+    )]
     TooLarge {
         /// All values that were taken from the source, in order inside each partition.
         rest: Vec<T>,

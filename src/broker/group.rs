@@ -31,7 +31,7 @@ impl<T: Send + Sync + 'static> Topic<T> {
     ///
     /// # Errors
     ///
-    /// Empty name, impossible setting, existing group with other settings (names the first field), topic deleted or
+    /// Bad name, impossible setting, existing group with other settings (names the first field), topic deleted or
     /// broker closed; see [`GroupError`].
     ///
     /// ```
@@ -123,7 +123,7 @@ impl<T: Send + Sync + 'static> Group<T> {
     ///
     /// # Errors
     ///
-    /// Name empty or taken, group or broker closed, no thread for it; see [`SubscribeError`].
+    /// Name bad or taken, group or broker closed, no thread for it; see [`SubscribeError`].
     pub fn subscribe<F, O>(&self, name: &str, handler: F) -> Result<Member<T>, SubscribeError>
     where
         F: FnMut(&Record<'_, T>) -> O + Send + 'static,
@@ -157,16 +157,36 @@ impl<T: Send + Sync + 'static> Group<T> {
     ///
     /// # Errors
     ///
-    /// No such partition, or the group was deleted; see [`ControlError`].
+    /// No such partition, or the group was deleted, or its broker closed; see [`ControlError`].
     pub fn seek(&self, partition: u32, to: SeekTo) -> Result<u64, ControlError> {
         self.inner.seek(partition, to)
     }
 
     /// Moves every partition's cursor, as [`Group::seek`], to the same place; says where each landed.
     ///
+    /// ```
+    /// use ringlog::{Broker, GroupConfig, SeekTo, TopicConfig};
+    /// use std::time::Duration;
+    ///
+    /// let broker = Broker::new();
+    /// let topic = broker.create_topic("orders", TopicConfig::<u64>::new())?;
+    /// let audit = topic.group("audit", GroupConfig::earliest())?;
+    /// audit.subscribe("audit-1", |_| ())?;
+    /// topic.publish_batch(0..3)?;
+    /// broker.drain(Duration::from_secs(2))?;
+    ///
+    /// audit.pause();
+    /// assert_eq!(audit.replay(SeekTo::Earliest)?, [0]);
+    /// assert_eq!(audit.lag(), 3);
+    /// audit.resume();
+    /// broker.drain(Duration::from_secs(2))?;
+    /// assert_eq!((audit.stats().acked(), audit.stats().replayed()), (6, 3));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     ///
-    /// The group was deleted; see [`ControlError`].
+    /// The group was deleted, or its broker closed; see [`ControlError`].
     pub fn replay(&self, from: SeekTo) -> Result<Vec<u64>, ControlError> {
         (0..).take(self.inner.stats().lanes.len()).map(|partition| self.seek(partition, from)).collect()
     }
@@ -227,7 +247,25 @@ impl<T: Send + Sync + 'static> Group<T> {
         self.inner.stats_of(partition)
     }
 
-    /// The dead letters kept, the oldest first.
+    /// The dead letters kept, the oldest first: what failed, where, how often and why.
+    ///
+    /// ```
+    /// use ringlog::{Broker, GroupConfig, Outcome, Record, TopicConfig};
+    /// use std::time::Duration;
+    ///
+    /// let broker = Broker::new();
+    /// let topic = broker.create_topic("orders", TopicConfig::<String>::new())?;
+    /// let group = topic.group("billing", GroupConfig::earliest().bury_cloned())?; // a letter keeps a clone of its record
+    /// group.subscribe("billing-1", |_: &Record<'_, String>| Outcome::reject("no such account"))?;
+    /// topic.publish("alice".to_string())?;
+    /// broker.drain(Duration::from_secs(2))?;
+    ///
+    /// let letters = group.letters();
+    /// assert_eq!((letters[0].partition(), letters[0].offset(), letters[0].attempts()), (0, 0, 1));
+    /// assert_eq!(letters[0].message(), "no such account");
+    /// assert_eq!(letters[0].payload::<String>().unwrap(), "alice");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn letters(&self) -> Vec<Letter> {
         self.inner.letters()
     }

@@ -8,11 +8,11 @@ use super::core::Core;
 use super::error::{CreateError, LookupError};
 use super::groups::Groups;
 use super::life::{BrokerState, Life};
-use super::name;
 use super::producer::Producer;
 use super::registry::Registry;
 use super::route::Turns;
 use super::topic::Topic;
+use crate::group::name;
 use crate::log::{Log, LogConfig, LogProducer};
 use crate::ring::Producers;
 use crate::sync::Arc;
@@ -153,7 +153,8 @@ impl Broker {
 
     /// Waits until every group has done all that was published, including what handlers publish meanwhile: a barrier,
     /// true at one moment, signalled by commits. Groups without a member are not waited for; paused ones are. With the
-    /// manual executor nothing is done while it waits: step first.
+    /// manual executor nothing is done while it waits: step first. Under a clock that nobody moves the time is never up: ask
+    /// with `Duration::ZERO`. After a close there are no members, and nothing is waited for.
     ///
     /// # Errors
     ///

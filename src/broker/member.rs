@@ -12,7 +12,7 @@ use std::fmt;
 ///
 /// A handler returns `()`, a `Result` or an [`Outcome`](crate::Outcome). An error, and a panic, is a failure: the record
 /// is handed over again as the group's retry allows, then becomes a dead letter. Meanwhile later records of the same
-/// partition wait.
+/// partition wait. (A panic is caught after the panic hook has run, which prints it unless another hook was set.)
 #[must_use = "a member joins when it is given a handler"]
 pub struct NewMember<'a, T> {
     group: &'a Group<T>,
@@ -42,7 +42,7 @@ impl<'a, T: Send + Sync + 'static> NewMember<'a, T> {
     ///
     /// # Errors
     ///
-    /// Name empty or taken, group or broker closed, no thread for it; see [`SubscribeError`].
+    /// Name bad or taken, group or broker closed, no thread for it; see [`SubscribeError`].
     pub fn subscribe<F, O>(self, handler: F) -> Result<Member<T>, SubscribeError>
     where
         F: FnMut(&Record<'_, T>) -> O + Send + 'static,
@@ -66,6 +66,26 @@ impl<'a, T: Send + Sync + 'static> NewMember<'a, T> {
     }
 
     /// Joins with one handler that takes whole batches: consecutive records of one partition.
+    ///
+    /// It returns `()`, a `Result`, or a [`BatchOutcome`](crate::BatchOutcome) that says how far it got:
+    ///
+    /// ```
+    /// use ringlog::{Batch, BatchOutcome, Broker, GroupConfig, Outcome, TopicConfig};
+    /// use std::time::Duration;
+    ///
+    /// let broker = Broker::new();
+    /// let topic = broker.create_topic("orders", TopicConfig::<u64>::new())?;
+    /// let group = topic.group("rows", GroupConfig::earliest())?;
+    /// group.member("rows-1").subscribe_batch(|batch: &Batch<'_, u64>| {
+    ///     let good = batch.iter().take_while(|order| **order != 2).count();
+    ///     let then = if good < batch.len() { Outcome::reject("two") } else { Outcome::Ack };
+    ///     BatchOutcome::after(good, then) // the records before are done, `then` is about the one behind them
+    /// })?;
+    /// topic.publish_batch(0..5)?;
+    /// broker.drain(Duration::from_secs(2))?;
+    /// assert_eq!((group.stats().acked(), group.stats().dead()), (4, 1));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     ///

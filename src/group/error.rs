@@ -3,19 +3,25 @@
 
 use super::config::ConfigError;
 use super::executor::PlaceError;
+use super::name::NameError;
 use crate::sync::Arc;
 
 /// A group was not made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum GroupError {
-    /// A group needs a name.
-    #[error("a group of topic {topic} needs a name, but it is empty")]
-    EmptyName {
+    /// The text cannot be a name.
+    #[error("a group of topic '{topic}': {reason}")]
+    Name {
         /// The topic.
         topic: Arc<str>,
+        /// Why.
+        reason: NameError,
     },
     /// There is a group of this name with other settings; ask for it with its own, or delete it first.
-    #[error("group {group} of topic {topic} exists with another {field}")]
+    #[error(
+        "group '{group}' of topic '{topic}' exists with another {field}; delete it first, or ask with its settings"
+    )]
     Differs {
         /// The topic.
         topic: Arc<str>,
@@ -25,7 +31,7 @@ pub enum GroupError {
         field: &'static str,
     },
     /// There is no group of this name.
-    #[error("topic {topic} has no group {group}")]
+    #[error("topic '{topic}' has no group '{group}'")]
     Unknown {
         /// The topic.
         topic: Arc<str>,
@@ -33,7 +39,7 @@ pub enum GroupError {
         group: Arc<str>,
     },
     /// The topic takes no groups any more.
-    #[error("group {group} was not made: topic {topic} was deleted, or its broker is closed")]
+    #[error("group '{group}' was not made: topic '{topic}' was deleted, or its broker is closed")]
     Closed {
         /// The topic.
         topic: Arc<str>,
@@ -47,15 +53,18 @@ pub enum GroupError {
 
 /// A member was not taken in.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum SubscribeError {
-    /// A member needs a name.
-    #[error("a member of group {group} needs a name, but it is empty")]
-    EmptyName {
+    /// The text cannot be a name.
+    #[error("a member of group '{group}': {reason}")]
+    Name {
         /// The group.
         group: Arc<str>,
+        /// Why.
+        reason: NameError,
     },
     /// Names are unique within a group: leave first, or take another.
-    #[error("member {member} is already in group {group}")]
+    #[error("member '{member}' is already in group '{group}'")]
     Duplicate {
         /// The group.
         group: Arc<str>,
@@ -63,13 +72,15 @@ pub enum SubscribeError {
         member: Arc<str>,
     },
     /// The group was deleted, or its topic or broker closed.
-    #[error("group {group} takes no members any more: it was deleted, or its broker is closed")]
+    #[error("group '{group}' takes no members any more: it was deleted, or its broker is closed")]
     Closed {
         /// The group.
         group: Arc<str>,
     },
     /// A thread for each lane needs a handler for each: `subscribe_with`.
-    #[error("member {member} of group {group} wants a thread for each lane, but has one handler; use subscribe_with")]
+    #[error(
+        "member '{member}' of group '{group}' wants a thread for each lane, but has one handler; use subscribe_with"
+    )]
     OneHandler {
         /// The group.
         group: Arc<str>,
@@ -77,7 +88,7 @@ pub enum SubscribeError {
         member: Arc<str>,
     },
     /// Its executor did not take it.
-    #[error("member {member} of group {group} has nobody to run it: {reason}")]
+    #[error("member '{member}' of group '{group}' has nobody to run it: {reason}")]
     NotPlaced {
         /// The group.
         group: Arc<str>,
@@ -90,9 +101,10 @@ pub enum SubscribeError {
 
 /// A seek or pause was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum ControlError {
     /// The topic has fewer partitions.
-    #[error("topic {topic} has no partition {partition}, it has {partitions}")]
+    #[error("topic '{topic}' has no partition {partition}, only {partitions}")]
     NoPartition {
         /// The topic.
         topic: Arc<str>,
@@ -101,8 +113,8 @@ pub enum ControlError {
         /// How many there are.
         partitions: u32,
     },
-    /// The group was deleted.
-    #[error("group {group} was deleted")]
+    /// The group was deleted, or its topic or broker closed.
+    #[error("group '{group}' was deleted, or its broker is closed")]
     Deleted {
         /// The group.
         group: Arc<str>,

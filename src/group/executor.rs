@@ -112,7 +112,7 @@ pub enum PlaceError {
     NoThread(String),
 }
 
-/// Something that steps tasks.
+/// Something that steps tasks: [`Worker`](crate::Worker), [`Manual`](crate::Manual). Not to be implemented outside.
 pub trait Executor: Send + Sync + fmt::Debug {
     /// How to get its attention.
     fn seat(&self) -> Arc<dyn Seat>;

@@ -7,6 +7,7 @@ use super::error::{ControlError, GroupError, SubscribeError};
 use super::executor::Seat;
 use super::lane::Lane;
 use super::letters::{Letter, Letters};
+use super::name;
 use super::roster::{Member, Roster};
 use super::stats::{GroupStats, LaneStats};
 use super::word::{MemberId, PauseReason};
@@ -70,8 +71,8 @@ impl<T: Send + Sync + 'static> Group<T> {
     /// Makes the group and its lanes; from now on it gates.
     pub fn new(spec: GroupSpec<T>) -> Result<Arc<Self>, GroupError> {
         let GroupSpec { topic, name, logs, config, clock, progress, broker } = spec;
-        if name.is_empty() {
-            return Err(GroupError::EmptyName { topic });
+        if let Err(reason) = name::check(&name) {
+            return Err(GroupError::Name { topic, reason });
         }
         config.validate()?;
         let eighth = logs.iter().map(|log| log.ring().capacity().eighth()).min().unwrap_or(1);

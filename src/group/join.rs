@@ -5,6 +5,7 @@ use super::Group;
 use super::error::SubscribeError;
 use super::executor::{Executor, PlaceError, Run, Seat};
 use super::handler::{Deliver, Handlers, PerBatch, PerRecord};
+use super::name;
 use super::outcome::{IntoBatchOutcome, IntoOutcome};
 use super::record::{Batch, Record};
 use super::roster::Member;
@@ -134,8 +135,8 @@ impl<T: Send + Sync + 'static> Group<T> {
         seats: Vec<Arc<dyn Seat>>,
         place: impl FnOnce(&Member) -> Result<(), PlaceError>,
     ) -> Result<MemberId, SubscribeError> {
-        if join.name.is_empty() {
-            return Err(SubscribeError::EmptyName { group: self.name.clone() });
+        if let Err(reason) = name::check(&join.name) {
+            return Err(SubscribeError::Name { group: self.name.clone(), reason });
         }
         let member = self.enrol(&join.name, seats.into())?;
         if let Err(reason) = place(&member) {

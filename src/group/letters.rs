@@ -165,7 +165,8 @@ impl fmt::Display for Letter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Facts { topic, group, partition, offset, attempts, message, .. } = &*self.0;
         let kind = self.kind();
-        write!(f, "{topic}/{partition}@{offset} given up by {group} after {attempts} attempts: {kind}: {message}")
+        let times = if *attempts == 1 { "attempt" } else { "attempts" };
+        write!(f, "{topic}/{partition}@{offset} given up by {group} after {attempts} {times}: {kind}: {message}")
     }
 }
 

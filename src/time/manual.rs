@@ -80,6 +80,7 @@ impl ManualClock {
     }
 
     /// Moves the clock to the earliest deadline anybody sleeps for, and says where it stands; `None` if nobody has one.
+    /// Backoffs of the manual executor are not among them: [`Manual::next_due`](crate::Manual::next_due).
     pub fn advance_to_next(&self) -> Option<Time> {
         let mut state = self.lock();
         let next = state.sleepers.iter().filter(|s| s.is_asleep()).filter_map(|s| s.until).min()?;

@@ -1,4 +1,4 @@
-//! Names of topics: what may be one.
+//! Names of topics, groups and members: what may be one.
 #![forbid(unsafe_code)]
 
 use crate::sync::Arc;
