@@ -167,7 +167,8 @@ impl Worker {
         WorkerConfig::new().spawn()
     }
 
-    /// A worker without a thread: give it yours by [`run`](Worker::run).
+    /// A worker without a thread: give it yours by [`run`](Worker::run). Until somebody runs it, its members handle
+    /// nothing, hold back publishers like any slow member, and are waited for by a drain or a close.
     pub fn on_your_thread() -> Self {
         Worker(Arc::new(Handle { inbox: Inbox::new(), ran: Mutex::new(false) }))
     }

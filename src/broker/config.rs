@@ -105,6 +105,9 @@ impl<T> TopicConfig<T> {
 
     /// The longest that a publish waits for room (default one second): `Some(Duration::ZERO)` never waits, `None`
     /// waits until there is room or the topic closes.
+    ///
+    /// A handler never waits for a lane of its own thread. Two handlers on two threads that publish into each other's
+    /// full topics do wait for each other, and only this limit ends that: do not give such topics `None`.
     #[must_use]
     pub const fn block(mut self, longest: Option<Duration>) -> Self {
         self.block = longest;
