@@ -190,6 +190,10 @@ impl Event {
         }
     }
 
+    pub(super) fn wakes_all(&self) -> bool {
+        self.wake == Wake::All
+    }
+
     /// Hands a notification on to the next behind `ticket`.
     pub(super) fn pass_on(&self, ticket: u64) {
         if self.wake == Wake::One {

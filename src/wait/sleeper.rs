@@ -160,9 +160,12 @@ impl Sleeper {
                 Look::Unfit => armed.pass_on(),
                 Look::Nothing => {}
             }
-            match doze(&*clock, &bell, until) {
-                Some(woken) => unannounced = woken == Woken::TimedOut,
-                None => return Wait::TimedOut,
+            let Some(woken) = doze(&*clock, &bell, until) else { return Wait::TimedOut };
+            unannounced = woken == Woken::TimedOut;
+            // Arming and its barrier cost as much as the wake: who was woken for good reason is spared both. Not where a
+            // notification is for one alone: there the drop of `armed` would hand on what has just been used.
+            if !unannounced && armed.wake_all() && matches!(ready().into(), Look::Ready) {
+                return Wait::Ready;
             }
         }
     }
@@ -209,6 +212,10 @@ impl<'e, I: Iterator<Item = &'e Event> + Clone> Armed<'_, 'e, I> {
     fn registered(&self) -> impl Iterator<Item = (&'e Event, u64)> {
         let tickets = self.tickets.iter().flatten().copied();
         self.events.clone().zip(tickets)
+    }
+
+    fn wake_all(&self) -> bool {
+        self.events.clone().all(Event::wakes_all)
     }
 
     fn pass_on(&self) {
