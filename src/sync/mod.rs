@@ -46,7 +46,7 @@ pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// How many processors this process may use; 1 if nobody knows.
 pub fn processors() -> usize {
     static COUNT: std::sync::OnceLock<usize> = std::sync::OnceLock::new();
-    *COUNT.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from))
+    *COUNT.get_or_init(affinity::allowed_processors)
 }
 
 /// One turn of a spin loop.
