@@ -9,8 +9,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use ringlog::{Broker, GroupConfig, Producer, Record, TopicConfig, Worker};
+use ringlog::{Broker, GroupConfig, Producer, Record, TopicConfig, WorkerConfig};
 use ringlog_benches::event::Event;
+use ringlog_benches::machine;
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 
 #[global_allocator]
@@ -23,7 +24,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let broker = Broker::new();
     let config = TopicConfig::new().partitions(4).capacity(16_384).key(|event: &Event| &event.key).block(None);
     let (topic, mut producer) = broker.create_exclusive("busy", config.prefault(true))?;
-    let (worker, handled) = (Worker::spawn()?, Arc::new(AtomicU64::new(0)));
+    // Each on a core of its own where there are two: a thread that waits for a core leaves the other idle, and it sleeps.
+    let cores = if machine::one_core() { Vec::new() } else { vec![machine::CONSUMER] };
+    let (worker, handled) = (WorkerConfig::new().affinity(cores).spawn()?, Arc::new(AtomicU64::new(0)));
+    machine::pin(machine::PRODUCER);
     let seen = handled.clone();
     let count = move |_: &Record<'_, Event>| {
         seen.fetch_add(1, Ordering::Relaxed);
