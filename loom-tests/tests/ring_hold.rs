@@ -57,7 +57,7 @@ fn lossy(capacity: usize, values: u64, looks: usize) -> impl Fn(&Tally) + Send +
         };
         producer.join().unwrap();
         let mut reader = consumer.join().unwrap();
-        chase(&mut reader, 3, tally);
+        chase(&mut reader, 8, tally);
         assert_eq!(reader.position(), Seq::new(values), "the rest is not there");
     }
 }
@@ -69,13 +69,16 @@ fn a_page_in_hand_is_set_aside() {
 
 #[test]
 fn a_page_of_two_in_hand_is_set_aside() {
-    Model::new("held page of two").at_least(1_000).run(&["read", "pending", "lapped", "aside"], lossy(2, 7, 2));
+    Model::new("held page of two")
+        .preemptions(1)
+        .at_least(300)
+        .run(&["read", "pending", "lapped", "aside"], lossy(2, 7, 2));
 }
 
 /// Two producers lap each other: the page of a claim that is not finished is not used again.
 #[test]
 fn a_stalled_claim_keeps_its_page() {
-    Model::new("stalled claim").at_least(1_000).run(&["three pages", "more pages"], |tally| {
+    Model::new("stalled claim").preemptions(1).at_least(100).run(&["three pages", "more pages"], |tally| {
         let ring = ring::<u64>(1, Producers::Shared);
         let producers: Vec<_> = [1, 3]
             .map(|count| {
@@ -90,44 +93,25 @@ fn a_stalled_claim_keeps_its_page() {
     });
 }
 
-/// A reader beside two producers that may stall, lapped or not.
+/// A reader beside a shared producer, which marks its slots for it by tags.
 #[test]
-fn a_reader_beside_stalled_claims() {
-    Model::new("reader beside stalled claims").at_least(1_000).run(&["read", "pending", "lapped"], |tally| {
+fn a_page_in_hand_beside_a_shared_producer() {
+    Model::new("held page, shared").preemptions(1).at_least(100).run(&["read", "pending", "lapped"], |tally| {
         let ring = ring::<u64>(1, Producers::Shared);
         let mut reader = ring.reader(Seq::ZERO);
-        let producers: Vec<_> = [1, 2]
-            .map(|count| {
-                let ring = ring.clone();
-                thread::spawn(move || {
-                    // Each record says where it should be, as far as one producer can tell.
-                    (0..count).for_each(|_| assert!(ring.try_push(7).is_ok()));
-                })
-            })
-            .into();
+        let producer = {
+            let ring = ring.clone();
+            thread::spawn(move || (0..4).for_each(|n| assert!(ring.try_push(n).is_ok())))
+        };
         let consumer = {
             let tally = tally.clone();
             thread::spawn(move || {
-                for _ in 0..2 {
-                    match reader.peek(1) {
-                        Peek::Ready(run) => {
-                            assert_eq!(*run.get(0), 7);
-                            let to = run.first().plus(1);
-                            reader.advance(to);
-                            tally.saw("read");
-                        }
-                        Peek::Pending => tally.saw("pending"),
-                        Peek::Lapped { earliest } => {
-                            assert!(reader.position().precedes(earliest));
-                            reader.jump(earliest);
-                            tally.saw("lapped");
-                        }
-                    }
-                }
+                chase(&mut reader, 2, &tally);
+                reader
             })
         };
-        producers.into_iter().for_each(|p| p.join().unwrap());
-        consumer.join().unwrap();
+        producer.join().unwrap();
+        chase(&mut consumer.join().unwrap(), 8, tally);
     });
 }
 
@@ -171,7 +155,7 @@ fn in_hand(what: fn(&Ring<u64>, &Gate)) -> impl Fn(&Tally) + Send + Sync + 'stat
                         match gate.commit(epoch, at, Seq::new(1)) {
                             Ok(()) => tally.saw("committed"),
                             Err(fenced) => {
-                                assert_eq!(fenced.epoch, 1);
+                                assert!(fenced.epoch > 0);
                                 tally.saw("fenced");
                             }
                         }
@@ -189,29 +173,25 @@ fn in_hand(what: fn(&Ring<u64>, &Gate)) -> impl Fn(&Tally) + Send + Sync + 'stat
 
 #[test]
 fn a_seek_under_a_running_handler() {
-    Model::new("hold against seek").at_least(1_000).run(
+    Model::new("hold against seek").preemptions(1).at_least(100).run(
         &["full", "overtaken", "moved first", "committed", "fenced", "lapped"],
         in_hand(|ring, gate| {
             ring.seek(gate, Seq::new(1));
-            // As a new owner would, so that producers get on.
-            let (at, epoch) = gate.snapshot();
-            let _ = gate.commit(epoch, at, ring.end());
-            let (at, epoch) = gate.snapshot();
-            let _ = gate.commit(epoch, at, ring.end());
+            // So that producers get on.
+            ring.leave(gate);
         }),
     );
 }
 
 #[test]
 fn a_takeover_under_a_running_handler() {
-    Model::new("hold against takeover").at_least(1_000).run(
+    Model::new("hold against takeover").preemptions(1).at_least(100).run(
         &["full", "overtaken", "moved first", "committed", "fenced", "lapped"],
         in_hand(|ring, gate| {
-            gate.bump();
-            for _ in 0..3 {
-                let (at, epoch) = gate.snapshot();
-                let _ = gate.commit(epoch, at, ring.end());
-            }
+            let epoch = gate.bump();
+            // The new owner goes on where the old one stood, unless that had committed.
+            let _ = gate.commit(epoch, Seq::ZERO, Seq::new(1));
+            ring.leave(gate);
         }),
     );
 }
