@@ -1,10 +1,11 @@
 //! Gates that come, go and move while producers run: what a gate covers is never lost, and nothing exceeds the capacity.
 #![cfg(ringlog_loom)]
 
+use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::thread;
 use loom_tests::{Model, Tally};
-use ringlog::internals::ring::{Options, Peek, Producers, Reader, Ring, Start};
+use ringlog::internals::ring::{Gate, Options, Peek, Producers, Reader, Ring, Start};
 use ringlog::internals::seq::{Capacity, Seq};
 
 fn ring<T: Send + Sync + 'static>(capacity: usize, producers: Producers) -> Arc<Ring<T>> {
@@ -163,13 +164,13 @@ fn a_seek_back_watched_by_the_owner() {
             thread::spawn(move || ring.seek(&gate, Seq::ZERO))
         };
         let owner = {
-            let tally = tally.clone();
+            let (reader, tally) = (ring.reader(Seq::ZERO), tally.clone());
             thread::spawn(move || {
                 let (at, epoch) = gate.snapshot();
                 if epoch == 0 {
                     return tally.saw("early");
                 }
-                covered(&ring, at);
+                covered(&ring, reader, at);
                 gate.commit(epoch, at, at).unwrap();
                 tally.saw("moved");
             })
@@ -180,27 +181,77 @@ fn a_seek_back_watched_by_the_owner() {
     });
 }
 
-/// A late commit changes nothing: either it came before the seek, or it is refused.
-#[test]
-fn a_commit_against_a_seek() {
-    Model::new("commit against seek").at_least(10).run(&["before", "refused"], |tally| {
+/// A late commit changes nothing: either it came before the move, or it is refused. What was done before a commit or a
+/// move is visible to whoever sees it.
+fn moved(mover: fn(&Ring<u64>, &Gate) -> Seq) -> impl Fn(&Tally) + Send + Sync + 'static {
+    move |tally| {
         let ring = ring::<u64>(4, Producers::Shared);
         let gate = ring.join(Start::End, 0);
         (0..4).for_each(|n| assert!(ring.try_push(n).is_ok()));
+        let (handled, prepared) = (Arc::new(UnsafeCell::new(0)), Arc::new(UnsafeCell::new(0)));
         let owner = {
-            let (gate, tally) = (gate.clone(), tally.clone());
-            thread::spawn(move || match gate.commit(0, Seq::ZERO, Seq::new(3)) {
-                Ok(()) => tally.saw("before"),
-                Err(_) => tally.saw("refused"),
+            let (gate, tally, handled) = (gate.clone(), tally.clone(), handled.clone());
+            thread::spawn(move || {
+                // SAFETY: loom's cell: it fails the model if another thread's access is not ordered with this one.
+                handled.with_mut(|done| unsafe { *done = 1 });
+                match gate.commit(0, Seq::ZERO, Seq::new(3)) {
+                    Ok(()) => tally.saw("before"),
+                    Err(_) => tally.saw("refused"),
+                }
             })
         };
-        let seeker = {
-            let (ring, gate) = (ring.clone(), gate.clone());
-            thread::spawn(move || ring.seek(&gate, Seq::new(1)))
+        let other = {
+            let (ring, gate, prepared) = (ring.clone(), gate.clone(), prepared.clone());
+            thread::spawn(move || {
+                // SAFETY: as above.
+                prepared.with_mut(|done| unsafe { *done = 1 });
+                let from = mover(&ring, &gate);
+                if from == Seq::new(3) {
+                    // SAFETY: as above.
+                    let done = handled.with(|done| unsafe { *done });
+                    assert_eq!(done, 1);
+                }
+                from
+            })
+        };
+        let watcher = {
+            let (gate, tally) = (gate.clone(), tally.clone());
+            thread::spawn(move || {
+                if gate.epoch() == 1 {
+                    // SAFETY: as above.
+                    let done = prepared.with(|done| unsafe { *done });
+                    assert_eq!(done, 1);
+                    tally.saw("seen");
+                }
+            })
         };
         owner.join().unwrap();
-        let moved = seeker.join().unwrap();
-        assert_eq!((moved.to, gate.snapshot()), (Seq::new(1), (Seq::new(1), 1)));
-        assert!([Seq::ZERO, Seq::new(3)].contains(&moved.from));
-    });
+        watcher.join().unwrap();
+        let from = other.join().unwrap();
+        assert!([Seq::ZERO, Seq::new(3)].contains(&from));
+        assert_eq!(gate.epoch(), 1);
+    }
+}
+
+#[test]
+fn a_commit_against_a_seek() {
+    Model::new("commit against seek").at_least(10).run(
+        &["before", "refused", "seen"],
+        moved(|ring, gate| {
+            let moved = ring.seek(gate, Seq::new(1));
+            assert_eq!(gate.snapshot(), (Seq::new(1), 1));
+            moved.from
+        }),
+    );
+}
+
+#[test]
+fn a_commit_against_a_takeover() {
+    Model::new("commit against takeover").at_least(10).run(
+        &["before", "refused", "seen"],
+        moved(|_, gate| {
+            assert_eq!(gate.bump(), 1);
+            gate.position()
+        }),
+    );
 }

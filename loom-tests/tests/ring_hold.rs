@@ -49,6 +49,7 @@ fn lossy(capacity: usize, values: u64, looks: usize) -> impl Fn(&Tally) + Send +
             thread::spawn(move || {
                 let (got, lost) = chase(&mut reader, looks, &tally);
                 assert!(got + lost <= values);
+                reader.release();
                 if ring.pages_aside() > 0 {
                     tally.saw("aside");
                 }
@@ -75,28 +76,71 @@ fn a_page_of_two_in_hand_is_set_aside() {
         .run(&["read", "pending", "lapped", "aside"], lossy(2, 7, 2));
 }
 
-/// Two producers lap each other: the page of a claim that is not finished is not used again.
+/// A producer laps another: the page of a claim that is not finished is not used again.
 #[test]
 fn a_stalled_claim_keeps_its_page() {
-    Model::new("stalled claim").preemptions(1).at_least(100).run(&["three pages", "more pages"], |tally| {
+    Model::new("stalled claim").at_least(100).run(&["too early", "three pages", "four pages"], |tally| {
         let ring = ring::<u64>(1, Producers::Shared);
-        let producers: Vec<_> = [1, 3]
-            .map(|count| {
-                let ring = ring.clone();
-                thread::spawn(move || (0..count).for_each(|n| assert!(ring.try_push(n).is_ok())))
+        let slow = {
+            let ring = ring.clone();
+            thread::spawn(move || assert!(ring.try_push(0).is_ok()))
+        };
+        let fast = {
+            let (ring, tally) = (ring.clone(), tally.clone());
+            thread::spawn(move || {
+                if ring.end() == Seq::ZERO {
+                    return tally.saw("too early");
+                }
+                (1..4).for_each(|n| assert!(ring.try_push(n).is_ok()));
+                tally.saw(if ring.pages_made() == 3 { "three pages" } else { "four pages" });
             })
-            .into();
-        producers.into_iter().for_each(|p| p.join().unwrap());
-        assert_eq!(ring.end(), Seq::new(4));
-        assert!(ring.pages_made() <= 2 + 2 + 1, "{} pages", ring.pages_made());
-        tally.saw(if ring.pages_made() <= 3 { "three pages" } else { "more pages" });
+        };
+        slow.join().unwrap();
+        fast.join().unwrap();
+        assert!(ring.pages_made() <= 4, "{} pages", ring.pages_made());
     });
+}
+
+/// Two pages set aside that nobody needs any more, and two producers that want a page.
+fn spares(capacity: u64, tally: &Tally) {
+    let ring = ring::<u64>(capacity as usize, Producers::Shared);
+    let mut readers = Vec::new();
+    for page in 0..4 {
+        (0..capacity).for_each(|n| assert!(ring.try_push(page * capacity + n).is_ok()));
+        let mut reader = ring.reader(Seq::new(page * capacity));
+        if page < 2 {
+            assert!(matches!(reader.peek(1), Peek::Ready(_)));
+            readers.push(reader);
+        }
+    }
+    drop(readers);
+    let producers: Vec<_> = (0..2)
+        .map(|_| {
+            let ring = ring.clone();
+            thread::spawn(move || assert!(ring.try_push(7).is_ok()))
+        })
+        .collect();
+    producers.into_iter().for_each(|p| p.join().unwrap());
+    tally.saw(if ring.pages_made() == 4 { "four pages" } else { "five pages" });
+}
+
+#[test]
+fn a_page_that_one_producer_freed_serves_another() {
+    Model::new("spares").preemptions(1).at_least(100).run(&["four pages", "five pages"], |tally| spares(1, tally));
+}
+
+#[test]
+fn a_page_that_one_producer_installed_serves_another() {
+    Model::new("a page for two")
+        .preemptions(1)
+        .at_least(100)
+        .run(&["four pages", "five pages"], |tally| spares(2, tally));
 }
 
 /// A reader beside a shared producer, which marks its slots for it by tags.
 #[test]
 fn a_page_in_hand_beside_a_shared_producer() {
-    Model::new("held page, shared").preemptions(1).at_least(100).run(&["read", "pending", "lapped"], |tally| {
+    Model::new("held page, shared").preemptions(2).at_least(100).run(&["read", "pending", "lapped"], |tally| {
         let ring = ring::<u64>(1, Producers::Shared);
         let mut reader = ring.reader(Seq::ZERO);
         let producer = {
@@ -107,6 +151,7 @@ fn a_page_in_hand_beside_a_shared_producer() {
             let tally = tally.clone();
             thread::spawn(move || {
                 chase(&mut reader, 2, &tally);
+                reader.release();
                 reader
             })
         };

@@ -5,7 +5,7 @@ use crate::ring::Fenced;
 use crate::ring::tail::Tail;
 use crate::seq::{Seq, Stamped};
 use crate::sync::atomic::AtomicU64;
-use crate::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::sync::{Arc, CachePadded, explore};
 
 /// A cursor that holds producers back: none claims a position at or beyond gate + capacity.
@@ -62,8 +62,8 @@ impl Gate {
     pub fn commit(&self, epoch: u32, from: Seq, to: Seq) -> Result<(), Fenced> {
         let before = Stamped::new(from, epoch);
         explore();
-        // ORD(commit:A) Release: what the group did with the records before its commit. Pairs with ORD(gate:A),
-        // ORD(bump:A), ORD(force:A) and ORD(force:B). Relaxed on failure: the word is only reported.
+        // ORD(commit:A) Release: what the group did with the records before its commit. Pairs with ORD(gate:A) and
+        // ORD(force:B). Relaxed on failure: the word is only reported.
         match self.word.compare_exchange(before.word(), before.at(to).word(), Release, Relaxed) {
             Ok(_) => Ok(()),
             Err(now) => Err(self.fenced(Stamped::from_word(now))),
@@ -72,9 +72,9 @@ impl Gate {
 
     /// A new epoch: commits in the old one fail from now on. Returns it.
     pub fn bump(&self) -> u32 {
-        // ORD(bump:A) AcqRel: the new owner comes after the old one's last commit, and it before what follows. Pairs
-        // with ORD(commit:A) and ORD(gate:A).
-        let before = self.word.fetch_add(Stamped::ONE_STAMP, AcqRel);
+        // ORD(bump:A) Release: what the new owner did before, for whoever sees the new epoch. Pairs with ORD(gate:A). Not
+        // Acquire: the last commit is found by reading the gate, where this exchange carries on what it released.
+        let before = self.word.fetch_add(Stamped::ONE_STAMP, Release);
         Stamped::from_word(before).bumped().stamp()
     }
 
@@ -84,9 +84,9 @@ impl Gate {
         loop {
             let next = now.at(to).bumped();
             explore();
-            // ORD(force:A) AcqRel: as for a takeover. Pairs with ORD(commit:A) and ORD(gate:A).
+            // ORD(force:A) Release: what the mover did before, for whoever sees the new epoch. Pairs with ORD(gate:A).
             // ORD(force:B) Acquire: a lost race is tried again from what won. Pairs with ORD(commit:A).
-            match self.word.compare_exchange(now.word(), next.word(), AcqRel, Acquire) {
+            match self.word.compare_exchange(now.word(), next.word(), Release, Acquire) {
                 Ok(_) => return now,
                 Err(other) => now = Stamped::from_word(other),
             }

@@ -57,9 +57,9 @@
 //!
 //! | label | operation | order | why this much, and why no more |
 //! |---|---|---|---|
-//! | commit:A | gate, CAS | Release | what a group did with its records, before its commit; pairs with gate:A, bump:A, force:A, force:B. Not Acquire: a commit reads nothing |
-//! | bump:A | gate, add | AcqRel | the next owner comes after the last commit (commit:A), and it before whoever reads the gate (gate:A) |
-//! | force:A | gate, CAS | AcqRel | the same for a seek; pairs with commit:A and gate:A |
+//! | commit:A | gate, CAS | Release | what a group did with its records, before its commit; pairs with gate:A, force:B. Not Acquire: a commit reads nothing |
+//! | bump:A | gate, add | Release | what the new owner did, before whoever sees its epoch; pairs with gate:A. It reads nothing: the gate is read after it |
+//! | force:A | gate, CAS | Release | the same for a seek; pairs with gate:A. Not Acquire: it succeeds on a word acquired before |
 //! | force:B | gate, CAS lost | Acquire | it goes on from what won; pairs with commit:A |
 //! | lift:A | gate, CAS | Relaxed | corrects a position that nobody could have used |
 //! | gate:A | gate, load | Acquire | what the group did before is visible to the producer that it lets in; pairs with commit:A, bump:A, force:A |
@@ -95,14 +95,14 @@
 //! | look:A | entry, load | Acquire | the page is clear and free of its earlier users; pairs with install:A |
 //! | newest:A | `newest`, load | Acquire | the same; pairs with newest:B |
 //! | newest:B | `newest`, store | Release | the same as install:A; pairs with newest:A |
-//! | still:A | entry, load | Acquire | the same as look:A, for it may name a later use; pairs with install:A |
-//! | install:A | entry, CAS | AcqRel | Release: the clear page before its entry (look:A, still:A). Acquire: we retire what another installed |
-//! | end:A | `tail`, load | Acquire | what an exclusive producer published below; pairs with finish:A. From a busy word (begin:A) nothing follows, and nothing has to: records are read through their marks |
+//! | still:A | entry, load | Relaxed | equal to what look:A acquired, so the same installation |
+//! | install:A | entry, CAS | AcqRel | Release: the clear page before its entry (look:A). Acquire: we retire what another installed |
+//! | end:A | `tail`, load | Acquire | what an exclusive producer published below; pairs with finish:A, begin:A |
 //! | is_sealed:A | `tail`, load | Relaxed | a bit that only rises |
 //! | is_sealed:B | `sealed`, load | Relaxed | a flag that only rises |
 //! | claim:A | `tail`, load | Relaxed | a guess |
 //! | claim:B | `tail`, CAS | Relaxed | hands out positions; the right to write came with the entry (inv. 4) |
-//! | begin:A | `tail`, store | Relaxed | before begin:B by the barrier pair |
+//! | begin:A | `tail`, store | Release | the same end once more, so it must cover as much as finish:A (whose release sequence a relaxed store would end); pairs with end:A. Before begin:B by the barrier pair |
 //! | begin:B | `sealed`, load | Relaxed | either we see the seal, or the sealer sees us busy |
 //! | finish:A | `tail`, store | Release | records and marks before the end that covers them; pairs with end:A, seal:C |
 //! | seal:A | `tail`, or | Relaxed | claims and seal are ordered by the one word |

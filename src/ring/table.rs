@@ -79,9 +79,9 @@ impl Table {
     /// True when page `page` still lies at `physical`. Announce, fence, then ask.
     pub(super) fn still(&self, page: u64, physical: u16) -> bool {
         explore();
-        // ORD(still:A) Acquire: as in `look`, and after the announcement by the fence between them, which pairs with the
-        // one in `scan`. Pairs with ORD(install:A).
-        self.entry(page).load(Acquire) == Self::word(page, physical)
+        // ORD(still:A) Relaxed: equal to what `look` acquired, so the same installation. It comes after the announcement
+        // by the fence between them, which pairs with the one in `scan`.
+        self.entry(page).load(Relaxed) == Self::word(page, physical)
     }
 
     /// Puts `physical` in the place of `old`, as page `page`. False when somebody else did so.
@@ -89,7 +89,7 @@ impl Table {
         let new = Self::word(page, physical);
         explore();
         // ORD(install:A) AcqRel: Release: the cleared marks, and what `spare` saw of the page's earlier users, before
-        // the entry; pairs with ORD(look:A) and ORD(still:A). Acquire: we retire the page that `old` names, after all
+        // the entry; pairs with ORD(look:A). Acquire: we retire the page that `old` names, after all
         // that made it; pairs with itself.
         // Relaxed on failure: we look again.
         let won = self.entry(page).compare_exchange(old, new, AcqRel, Relaxed).is_ok();

@@ -55,8 +55,7 @@ impl Tail {
     /// One past the last position claimed (shared) or published (exclusive).
     #[inline]
     pub(super) fn end(&self) -> u64 {
-        // ORD(end:A) Acquire: what an exclusive producer published below it. Pairs with ORD(finish:A). A busy word, which
-        // `begin` stored, carries nothing: whoever reads records goes by their marks.
+        // ORD(end:A) Acquire: what an exclusive producer published below it. Pairs with ORD(finish:A) and ORD(begin:A).
         self.word.load(Acquire) >> 1
     }
 
@@ -95,8 +94,9 @@ impl Tail {
     /// Exclusive: enters the stretch that a sealer waits for; false when sealed.
     #[inline(always)]
     pub(super) fn begin(&self, nth: u64) -> bool {
-        // ORD(begin:A) Relaxed: before the load below by the barrier pair.
-        self.word.store(nth << 1 | 1, Relaxed);
+        // ORD(begin:A) Release: the end has not changed, but whoever reads it from this store must find what lies below it
+        // published. Pairs with ORD(end:A). Before the load below by the barrier pair.
+        self.word.store(nth << 1 | 1, Release);
         light_barrier();
         // ORD(begin:B) Relaxed: either we see the flag or the sealer, behind its heavy barrier, sees us busy.
         if self.sealed.load(Relaxed) {
