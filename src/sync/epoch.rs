@@ -1,8 +1,8 @@
 //! An epoch-protected cell: read under a guard that never leaves the call, replaced, retired.
 //!
 //! The only file that names crossbeam-epoch. A reader pins the epoch, follows the pointer, and unpins before the call
-//! returns; a value that was replaced is dropped once nobody can be reading it any more. Under loom a mutex stands in,
-//! except in the one model of this cell itself (`--cfg crossbeam_loom`).
+//! returns; a value that was replaced is dropped once nobody can be reading it any more. Under loom a cell that drops
+//! nothing stands in, except in the one model of this cell itself (`--cfg crossbeam_loom`).
 //!
 //! # Orderings
 //!
@@ -10,6 +10,8 @@
 //! |-----------|----------------|---------|---------------------------------------------------------------------------|
 //! | epoch_read:A    | pointer load   | Acquire | we read the value behind it; pairs with epoch_replace:A                         |
 //! | epoch_replace:A | pointer swap   | AcqRel  | Release: the value before its address, pairs with epoch_read:A. Acquire: we retire what another `replace` stored, pairs with its Release |
+//! | stand_in_read:A | pointer load | Acquire | as epoch_read:A, in models; pairs with stand_in_replace:A |
+//! | stand_in_replace:A | pointer swap | AcqRel | as epoch_replace:A, in models; pairs with stand_in_read:A |
 
 #[cfg(any(not(ringlog_loom), crossbeam_loom))]
 pub use real::EpochCell;
@@ -71,27 +73,40 @@ mod real {
 
 #[cfg(all(ringlog_loom, not(crossbeam_loom)))]
 mod stand_in {
-    use crate::sync::{Arc, Mutex};
+    use crate::sync::Mutex;
+    use crate::sync::atomic::Ordering::{AcqRel, Acquire};
+    use loom::sync::atomic::AtomicPtr;
 
-    /// The same face without epochs, for models of everything else.
+    /// The same face without epochs, for models of everything else: nothing is dropped before the cell is. The pointer
+    /// is an atomic as in the real cell, so that a model sees stale values where there can be some.
     #[derive(Debug)]
-    pub struct EpochCell<T: Send + Sync + 'static>(Mutex<Arc<T>>);
+    pub struct EpochCell<T: Send + Sync + 'static> {
+        now: AtomicPtr<T>,
+        all: Mutex<Vec<Box<T>>>,
+    }
 
     impl<T: Send + Sync + 'static> EpochCell<T> {
         /// A cell that holds `value`.
         pub fn new(value: T) -> Self {
-            Self(Mutex::new(Arc::new(value)))
+            let mut value = Box::new(value);
+            Self { now: AtomicPtr::new(&mut *value), all: Mutex::new(vec![value]) }
         }
 
         /// Reads the value.
         pub fn read<R>(&self, f: impl FnOnce(&T) -> R) -> R {
-            let value = self.0.lock().unwrap().clone();
-            f(&value)
+            // ORD(stand_in_read:A) Acquire: as in the real cell. Pairs with ORD(stand_in_replace:A).
+            let now = self.now.load(Acquire);
+            // SAFETY: the values are in boxes that are kept until the cell is dropped.
+            f(unsafe { &*now })
         }
 
         /// Puts `value` in place.
         pub fn replace(&self, value: T) {
-            *self.0.lock().unwrap() = Arc::new(value);
+            let mut value = Box::new(value);
+            let address: *mut T = &mut *value;
+            self.all.lock().unwrap().push(value);
+            // ORD(stand_in_replace:A) AcqRel: as in the real cell. Pairs with ORD(stand_in_read:A) and with itself.
+            self.now.swap(address, AcqRel);
         }
     }
 }
