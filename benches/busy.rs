@@ -29,7 +29,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (worker, handled) = (WorkerConfig::new().affinity(cores).spawn()?, Arc::new(AtomicU64::new(0)));
     machine::pin(machine::PRODUCER);
     let seen = handled.clone();
-    let count = move |_: &Record<'_, Event>| {
+    // Handlers are what is slow in earnest. It also keeps the worker busy while a tracer makes the producer's system
+    // calls slow: without it one sleep leads to the next.
+    let steps = machine::steps_for(Duration::from_nanos(100));
+    let count = move |event: &Record<'_, Event>| {
+        std::hint::black_box(machine::work(event.id, steps));
         seen.fetch_add(1, Ordering::Relaxed);
     };
     topic.group("watchers", GroupConfig::earliest())?.member("only").run(&worker).subscribe(count)?;
