@@ -101,7 +101,7 @@ mod tests {
             let block = Block::<T>::new(pages, slots, true).unwrap();
             block.memory.addr().get() + block.marks_from
         }
-        for (pages, slots) in [(1, 1), (3, 7), (10, 128), (2, 4_096)] {
+        for (pages, slots) in [(1, 1), (3, 7), (10, 128), (2, if cfg!(miri) { 256 } else { 4_096 })] {
             assert_eq!(begins_at::<u8>(pages, slots) % (2 * LINE), 0);
             assert_eq!(begins_at::<Wide>(pages, slots) % 256, 0);
         }

@@ -48,7 +48,9 @@ pub(super) fn allowed_processors() -> usize {
 
 #[cfg(all(test, target_os = "linux", not(ringlog_loom)))]
 mod tests {
-    use super::{allowed_processors, pin_this_thread};
+    #[cfg(not(miri))]
+    use super::allowed_processors;
+    use super::pin_this_thread;
     use crate::sync::thread;
 
     #[test]

@@ -1,89 +1,20 @@
-//! What publishers and groups of one partition may rely on. Time is the manual clock's.
+//! Who waits for room, for how long, and who is told of it.
 #![forbid(unsafe_code)]
 
-use super::{AppendCtl, AppendError, Limiting, Log, LogConfig, LogProducer, Retain};
+use super::{PARK, Plain, bench, full};
 use crate::{
-    ring::{Gate, Peek, Producers, Start},
-    seq::{Capacity, Seq},
+    log::{AppendCtl, AppendError, Limiting, Retain},
+    ring::Start,
+    seq::Seq,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
-        thread::{self, JoinHandle},
+        thread,
     },
-    time::{Clock, Deadline, ManualClock, Time},
-    wait::{Canceller, Sleeper, Wait, WaitPolicy},
+    time::{Clock, Deadline, Time},
+    wait::Canceller,
 };
 use std::time::Duration;
-
-/// A value without `Debug`, `Clone` or anything else.
-struct Plain(u64);
-
-struct Bench {
-    log: Arc<Log<Plain>>,
-    clock: Arc<ManualClock>,
-}
-
-/// Producers that do not spin, so that "blocked" is "asleep".
-const PARK: AppendCtl<'static> = AppendCtl { cancel: None, refuse: None, quiet: false, wait: WaitPolicy::Park };
-
-fn bench_with(capacity: usize, retain: Retain, producers: Producers) -> Bench {
-    let clock = Arc::new(ManualClock::new());
-    let capacity = Capacity::new(capacity).unwrap();
-    let config = LogConfig { capacity, producers, retain, prefault: false };
-    Bench { log: Log::new(config, clock.clone()).unwrap(), clock }
-}
-
-fn bench(capacity: usize, retain: Retain) -> Bench {
-    bench_with(capacity, retain, Producers::Shared)
-}
-
-type Outcome = Result<u64, AppendError<Plain>>;
-
-impl Bench {
-    fn fill(&self, count: u64) {
-        for n in 0..count {
-            self.log.try_append(Plain(n)).unwrap();
-        }
-    }
-
-    /// A thread that appends `value` and waits for room until `deadline`.
-    fn appender(&self, value: u64, deadline: Deadline) -> JoinHandle<Outcome> {
-        let log = self.log.clone();
-        thread::spawn(move || log.append(Plain(value), deadline, &PARK).map(|stored| stored.offset.get()))
-    }
-
-    fn commit(&self, gate: &Gate, count: u64) {
-        let (at, epoch) = gate.snapshot();
-        self.log.commit(gate, epoch, at, at.plus(count)).unwrap();
-    }
-
-    /// Reads and commits all there is.
-    fn drain(&self, gate: &Gate) -> Vec<u64> {
-        let (from, epoch) = gate.snapshot();
-        let mut reader = self.log.reader(from);
-        let mut read = Vec::new();
-        loop {
-            let to = match reader.peek(usize::MAX) {
-                Peek::Pending => break,
-                Peek::Lapped { earliest } => panic!("lapped: {earliest}"),
-                Peek::Ready(run) => {
-                    read.extend(run.iter().map(|plain| plain.0));
-                    run.first().plus(run.len() as u64)
-                }
-            };
-            reader.advance(to);
-        }
-        self.log.commit(gate, epoch, from, reader.position()).unwrap();
-        read
-    }
-}
-
-fn full(outcome: Outcome) -> (u64, Option<Limiting>, Duration) {
-    match outcome {
-        Err(AppendError::Full { value, limiting, waited }) => (value.0, limiting, waited),
-        other => panic!("{other:?}"),
-    }
-}
 
 // A-T3, A-23, A-46: without a group the records are kept, the partition fills, and the error names nobody.
 #[test]
@@ -159,24 +90,6 @@ fn a_deadline_that_is_past_does_not_wait() {
         assert_eq!(full(outcome).2, Duration::ZERO);
     }
     assert_eq!(bench.log.counts().blocked, 0);
-}
-
-// A-48, A-T21: also with the longest deadlines there are.
-#[test]
-fn closing_wakes_every_blocked_publisher_and_gives_its_value_back() {
-    let bench = bench(1, Retain::Recent);
-    let group = bench.log.join(Start::Earliest, 1);
-    bench.fill(1);
-    let longest = Deadline::within(Some(Duration::MAX), &*bench.clock);
-    let blocked = [Deadline::Never, longest, Deadline::At(Time::MAX)].map(|until| bench.appender(9, until));
-    bench.clock.wait_for_sleepers(3);
-    assert_eq!(bench.log.close().get(), 1);
-    for appender in blocked {
-        assert!(matches!(appender.join().unwrap(), Err(AppendError::Closed(Plain(9)))));
-    }
-    assert!(matches!(bench.log.try_append(Plain(3)), Err(AppendError::Closed(Plain(3)))));
-    assert_eq!(bench.drain(&group), [0], "a closed partition still serves what it has");
-    assert!(matches!(bench.log.try_append(Plain(3)), Err(AppendError::Closed(_))), "closed stays closed");
 }
 
 #[test]
@@ -345,116 +258,4 @@ fn leaving_makes_room_and_wakes_a_publisher() {
     bench.clock.wait_for_sleepers(1);
     bench.log.leave(&slow);
     assert_eq!(blocked.join().unwrap().unwrap(), 2);
-}
-
-#[test]
-fn a_publish_wakes_a_sleeping_reader_and_a_quiet_one_does_not() {
-    let bench = bench(8, Retain::Recent);
-    let reader = thread::spawn({
-        let (log, clock) = (bench.log.clone(), bench.clock.clone());
-        move || {
-            let mut reader = log.reader(Seq::ZERO);
-            let wait = Sleeper::new(clock).wait(
-                [log.not_empty()],
-                None,
-                || matches!(reader.peek(8), Peek::Ready(run) if run.len() == 2),
-            );
-            assert_eq!(wait, Wait::Ready);
-        }
-    });
-    bench.clock.wait_for_sleepers(1);
-    bench.log.append(Plain(0), Deadline::Now, &AppendCtl { quiet: true, ..PARK }).unwrap();
-    assert_eq!((bench.clock.sleepers(), bench.log.not_empty().waiting()), (1, 1));
-    bench.log.append(Plain(1), Deadline::Now, &PARK).unwrap();
-    reader.join().unwrap();
-}
-
-#[test]
-fn an_exclusive_producer_waits_like_the_others_and_publishes_in_place() {
-    let bench = bench_with(1, Retain::Recent, Producers::Exclusive);
-    let group = bench.log.join(Start::Earliest, 1);
-    let mut producer = LogProducer::new(&bench.log).unwrap();
-    assert!(LogProducer::new(&bench.log).is_none());
-    producer.try_append(Plain(1)).unwrap();
-    assert!(matches!(producer.try_append(Plain(2)), Err(AppendError::Full { value: Plain(2), .. })));
-    let blocked = thread::spawn(move || {
-        let stored = producer.append(Plain(2), Deadline::Never, &PARK).map(|stored| stored.offset.get());
-        (stored.unwrap(), producer)
-    });
-    bench.clock.wait_for_sleepers(1);
-    assert_eq!(bench.drain(&group), [1]);
-    let (offset, mut producer) = blocked.join().unwrap();
-    assert_eq!(offset, 1);
-    let filler = thread::spawn(move || {
-        producer.append_in_place(|| Plain(0), |plain| plain.0 = 30, Deadline::Never, &PARK).map(|stored| stored.offset)
-    });
-    bench.clock.wait_for_sleepers(1);
-    assert_eq!(bench.drain(&group), [2]);
-    assert_eq!(filler.join().unwrap().unwrap().get(), 2);
-    assert_eq!(bench.drain(&group), [30]);
-}
-
-// X17, Q-70: what was accepted is read, what was not comes back; nothing is both or neither.
-#[test]
-fn closing_cuts_exactly() {
-    for round in 0..if cfg!(miri) { 2 } else { 100 } {
-        let bench = bench(1024, Retain::Recent);
-        let group = bench.log.join(Start::Earliest, 1);
-        let producers: Vec<_> = (0..3_u64)
-            .map(|_| {
-                let log = bench.log.clone();
-                thread::spawn(move || (0..300).take_while(|n| log.try_append(Plain(*n)).is_ok()).count() as u64)
-            })
-            .collect();
-        (0..round * 20).for_each(|_| std::hint::spin_loop());
-        let end = bench.log.close().get();
-        let accepted: u64 = producers.into_iter().map(|producer| producer.join().unwrap()).sum();
-        assert_eq!((accepted, bench.log.end().get()), (end, end));
-        assert_eq!(bench.drain(&group).len() as u64, end);
-    }
-}
-
-// Every producer gets through, and each one's records stay in order, though the partition holds almost nothing.
-#[test]
-fn many_publishers_and_a_tiny_capacity_lose_nothing_and_wake_whom_they_must() {
-    let count = if cfg!(miri) { 10 } else { 2_000 };
-    for capacity in [1, 3] {
-        let bench = bench(capacity, Retain::Recent);
-        let group = bench.log.join(Start::Earliest, 1);
-        let producers: Vec<_> = (0..3_u64)
-            .map(|producer| {
-                let log = bench.log.clone();
-                thread::spawn(move || {
-                    for n in 0..count {
-                        log.append(Plain(producer << 32 | n), Deadline::Never, &PARK).unwrap();
-                    }
-                })
-            })
-            .collect();
-        let mut next = [0; 3];
-        let mut sleeper = Sleeper::new(bench.clock.clone());
-        while next.iter().sum::<u64>() < 3 * count {
-            let from = group.position();
-            let mut reader = bench.log.reader(from);
-            sleeper.wait([bench.log.not_empty()], None, || !matches!(reader.peek(1), Peek::Pending));
-            drop(reader);
-            for record in bench.drain(&group) {
-                let (producer, n) = ((record >> 32) as usize, record & u64::from(u32::MAX));
-                assert_eq!(n, next[producer], "in order");
-                next[producer] += 1;
-            }
-        }
-        producers.into_iter().for_each(|producer| producer.join().unwrap());
-    }
-}
-
-#[test]
-fn errors_say_who_where_and_how_many_without_asking_the_value_for_anything() {
-    let limiting = Limiting { tag: 3, lag: 8 };
-    let full = AppendError::Full { value: Plain(0), limiting: Some(limiting), waited: Duration::from_millis(20) };
-    assert_eq!(full.to_string(), "partition full after waiting 20ms: group #3 is 8 records behind");
-    let nobody = AppendError::Full { value: (), limiting: None, waited: Duration::ZERO };
-    assert_eq!(nobody.to_string(), "partition full after waiting 0ns: no group has taken the records that are kept");
-    assert!(format!("{full:?}").contains("lag: 8"));
-    assert_eq!(full.map(|Plain(value)| value + 1).into_value(), 1);
 }
