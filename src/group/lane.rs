@@ -206,3 +206,47 @@ impl<T> fmt::Debug for Held<T> {
         write!(f, "Held(next {:?}, failures {})", self.next, self.failures)
     }
 }
+
+#[cfg(all(test, not(ringlog_loom)))]
+mod tests {
+    use super::super::{Group, GroupConfig, GroupSpec, Join, Run};
+    use super::Id;
+    use crate::log::{Log, LogConfig, Retain};
+    use crate::ring::Producers;
+    use crate::seq::Capacity;
+    use crate::sync::{Arc, lock, thread};
+    use crate::time::ManualClock;
+    use crate::wait::{Event, WaitPolicy, Wake};
+
+    /// A group of one partition that holds one record.
+    fn group() -> Arc<Group<u64>> {
+        let (clock, capacity) = (Arc::new(ManualClock::new()), Capacity::new(8).unwrap());
+        let config = LogConfig { capacity, producers: Producers::Shared, retain: Retain::Backlog, prefault: false };
+        let log = Log::new(config, clock.clone()).unwrap();
+        log.try_append(1).unwrap();
+        let (progress, broker) = (Arc::new(Event::new(Wake::All)), Id::fresh());
+        let (topic, name, config) = ("t".into(), "g".into(), GroupConfig::earliest());
+        Group::new(GroupSpec { topic, name, logs: vec![log], config, clock, progress, broker }).unwrap()
+    }
+
+    // The member is halted between the word, in which the lane is not over, and the gate, which already is in the epoch
+    // of its end.
+    #[test]
+    fn a_lane_that_ends_while_it_is_taken_acknowledges_nothing() {
+        let group = group();
+        let lane = &group.lanes[0];
+        let parked = lock(&lane.parked);
+        let join = Join { name: "m".into(), run: Run::OwnThread, wait: WaitPolicy::Park };
+        group.subscribe(join, |_| ()).map(drop).unwrap();
+        while !lane.word.load().is_held() {
+            thread::yield_now();
+        }
+        assert!(lane.end());
+        drop(parked);
+        while lane.word.load().is_held() {
+            thread::yield_now();
+        }
+        let stats = lane.stats();
+        assert_eq!((stats.acked, stats.retried, stats.dead, stats.refused), (0, 0, 0, 0));
+    }
+}

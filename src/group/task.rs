@@ -119,6 +119,11 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> MemberTask<T, D> {
         if held.epoch != slot.lane.gate.epoch() {
             held.resync(&slot.lane.gate);
         }
+        // An end marks the word, then takes the gate to a new epoch. If that is the epoch that we have now, the mark is seen
+        // here; if not, our next commit is refused. Either way nothing is acknowledged once the lane is over.
+        if slot.lane.word.load().is_ended() {
+            return self.obey(index);
+        }
         None
     }
 
