@@ -1,10 +1,11 @@
 //! Which partition a record goes to: by its key, by its turn, or by a rule of the user's own.
 
-use ringlog::{Broker, JavaString, Partitioner, PublishError, Sticky, Topic, TopicConfig};
+use ringlog::{Broker, GroupConfig, JavaString, Partitioner, PublishError, Sticky, Topic, TopicConfig};
 use std::num::NonZeroU32;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::Duration;
 
 fn words(partitions: u32) -> TopicConfig<String> {
     TopicConfig::new().partitions(partitions).capacity(64).key(|word: &String| word)
@@ -171,4 +172,58 @@ fn a_panicking_extractor_stores_nothing_and_leaves_the_topic_usable() {
     assert_eq!((topic.end(0), topic.end(1)), (Some(0), Some(0)));
     topic.publish(value(1)).unwrap();
     producer.publish(value(1)).unwrap();
+}
+
+/// Panics for keys, and for turns, that it does not like.
+#[derive(Debug)]
+struct Moody;
+
+impl Partitioner for Moody {
+    fn keyed(&self, key: &[u8], partitions: NonZeroU32) -> u32 {
+        assert_ne!(key, b"bad", "an unlucky key");
+        key.len() as u32 % partitions
+    }
+
+    fn keyless(&self, turn: u64, partitions: NonZeroU32) -> u32 {
+        assert_ne!(turn, 0, "an unlucky turn");
+        (turn % u64::from(partitions.get())) as u32
+    }
+}
+
+// Records of both kinds of producers, alone and in batches, with a member at work beside them.
+#[test]
+fn a_panicking_partitioner_stores_nothing_and_harms_nobody() {
+    type Value = (&'static str, Arc<()>);
+    let (broker, alive) = (Broker::new(), Arc::new(()));
+    let config = TopicConfig::new().partitions(2).partitioner(Moody).optional_key(|value: &Value| match value.0 {
+        "none" => None,
+        key => Some(key.as_bytes()),
+    });
+    let (exclusive, mut producer) = broker.create_exclusive("exclusive", config.clone()).unwrap();
+    let shared = broker.create_topic("shared", config).unwrap();
+    let value = |key| (key, alive.clone());
+    fn panics(publish: impl FnOnce() -> bool) {
+        assert!(catch_unwind(AssertUnwindSafe(publish)).is_err());
+    }
+    let groups = [&exclusive, &shared].map(|topic| {
+        let group = topic.group("g", GroupConfig::earliest()).unwrap();
+        group.subscribe("m", |_| ()).unwrap();
+        group
+    });
+    panics(|| shared.publish(value("none")).is_ok());
+    panics(|| shared.publish(value("bad")).is_ok());
+    panics(|| shared.try_publish(value("bad")).is_ok());
+    panics(|| shared.publish_batch(["a", "bad", "b"].map(value)).is_ok());
+    panics(|| producer.publish(value("none")).is_ok());
+    panics(|| producer.publish(value("bad")).is_ok());
+    panics(|| producer.publish_batch(["a", "bad", "b"].map(value)).is_ok());
+    assert_eq!(Arc::strong_count(&alive), 1, "each value is dropped once");
+    for topic in [&exclusive, &shared] {
+        assert_eq!((topic.end(0), topic.end(1)), (Some(0), Some(0)));
+    }
+    for key in ["a", "none", "bb", "none"] {
+        assert_eq!(shared.publish(value(key)).unwrap().kept, producer.publish(value(key)).unwrap().kept);
+    }
+    broker.drain(Duration::from_secs(60)).unwrap();
+    assert_eq!(groups.map(|group| group.stats().acked()), [4, 4]);
 }
