@@ -10,7 +10,7 @@ const fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
 }
 
-// C-T1
+// A-4, A-T1, A-5, A-6, C-T1
 #[test]
 fn every_group_gets_every_record_in_offset_order() {
     for capacity in CAPACITIES {
@@ -34,7 +34,7 @@ fn every_group_gets_every_record_in_offset_order() {
     }
 }
 
-// C-17, C-T4
+// A-9, B-E2, C-X4, A-10, A-30, A-34, A-37, A-56, C-17, C-T4
 #[test]
 fn a_failing_record_is_retried_in_place_after_its_backoff_and_then_buried() {
     for capacity in CAPACITIES {
@@ -75,6 +75,37 @@ fn a_failing_record_is_retried_in_place_after_its_backoff_and_then_buried() {
     }
 }
 
+// A-T2
+#[test]
+fn what_fails_once_comes_again_and_what_always_fails_is_buried_and_holds_nobody_up() {
+    for capacity in CAPACITIES {
+        let lab = Lab::new(12);
+        let topic = lab.topic(1, capacity);
+        let group = topic.group("g", GroupConfig::earliest().retry(Retry::exponential(3)).bury_cloned()).unwrap();
+        let (inbox, done) = (Inbox::default(), Inbox::default());
+        let (seen, acked) = (inbox.clone(), done.clone());
+        let handler = move |r: &Record<'_, u64>| {
+            seen.note(r);
+            if r.attempt() == 1 || **r == 1 {
+                return Err("not now");
+            }
+            acked.note(r);
+            Ok(())
+        };
+        group.member("m").run(&lab.manual).subscribe(handler).unwrap();
+        for n in 0..3 {
+            lab.feed(&topic, 0, [n]);
+            lab.finish();
+        }
+        assert_eq!(done.take(), [(0, 0, 2), (0, 2, 2)]);
+        assert_eq!(inbox.len(), 2 + 3 + 2);
+        let (stats, letters) = (balanced(&group), group.letters());
+        assert_eq!((stats.dead(), stats.acked(), stats.lag(), letters.len()), (1, 2, 0, 1));
+        assert_eq!((letters[0].attempts(), letters[0].payload::<u64>()), (3, Some(&1)));
+    }
+}
+
+// C-T5
 #[test]
 fn reject_buries_at_once_and_retry_after_waits_as_it_says() {
     let lab = Lab::new(2);

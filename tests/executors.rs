@@ -27,7 +27,7 @@ fn publish(topic: &ringlog::Topic<u64>, n: u64) {
     }
 }
 
-// A-53, X32, C-7, C-8
+// B-32, A-53, X32, C-7, C-8
 #[test]
 fn one_handler_runs_on_one_thread_of_its_own_whatever_the_policy() {
     for policy in POLICIES {
@@ -267,7 +267,7 @@ fn a_handler_never_waits_for_a_lane_that_its_own_thread_steps() {
     broker.drain(LONG).unwrap();
 }
 
-// B-V11, C-T10
+// A-T4, B-13, A-60, A-62, A-72, B-V11, C-T10
 #[test]
 fn members_that_come_and_go_while_producers_run_lose_nothing_and_never_overlap() {
     for capacity in [1, 3, 64] {

@@ -13,12 +13,14 @@ fn deal(group: &ringlog::Group<u64>) -> Vec<(String, Vec<u32>)> {
     group.assignment().into_iter().map(|(name, lanes)| (name.to_string(), lanes)).collect()
 }
 
-// X15
+// A-66, A-T10, A-36, A-60, A-65, X15
 #[test]
 fn empty_and_duplicate_names_and_other_settings_are_typed_errors() {
     let lab = Lab::new(0);
     let topic = lab.topic(1, 4);
     assert!(matches!(topic.group("", GroupConfig::earliest()), Err(GroupError::Name { reason: NameError::Empty, .. })));
+    assert!(matches!(topic.find_group("g"), Err(GroupError::Unknown { .. })));
+    assert_eq!(topic.delete_group("g").unwrap_err().to_string(), topic.find_group("g").unwrap_err().to_string());
     let group = group(&topic);
     group.member("x").run(&lab.manual).subscribe(|_| ()).unwrap();
     let twice = group.member("x").run(&lab.manual).subscribe(|_| ()).unwrap_err();
@@ -141,7 +143,7 @@ fn a_group_and_its_partitions_are_paused_for_separate_reasons() {
     assert!(matches!(group.pause_partition(2), Err(ControlError::NoPartition { .. })));
 }
 
-// X33
+// A-T12, A-8, A-18, A-67, X33
 #[test]
 fn a_seek_lands_within_the_log_and_is_accounted_for() {
     for capacity in CAPACITIES {
@@ -243,7 +245,7 @@ fn lag_is_known_for_each_partition_and_adds_up() {
     assert_eq!(group.lag(), 0);
 }
 
-// C-6, A-21
+// A-T13, B-14, C-6, A-21
 #[test]
 fn a_late_group_begins_where_it_says() {
     let lab = Lab::new(7);

@@ -272,7 +272,7 @@ impl Drop for Rude {
     }
 }
 
-//
+// A-T19, A-56
 #[test]
 fn whatever_panics_around_a_record_the_next_one_is_delivered() {
     ends(|| {

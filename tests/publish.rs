@@ -31,7 +31,7 @@ fn offsets_are_dense_from_zero_in_each_partition() {
     assert_eq!(at.iter().map(|at| at.offset).collect::<Vec<_>>(), [0, 0, 1, 1, 2, 2]);
 }
 
-// X6
+// B-V2, A-47, A-14, X6
 #[test]
 fn a_full_partition_names_topic_partition_capacity_wait_group_and_lag() {
     let (clock, broker) = manual();
@@ -140,7 +140,7 @@ fn a_blocked_publisher_holds_up_nobody_else() {
     assert!(group.delete());
 }
 
-// C-22, B-15, X2
+// C-X1, C-22, B-15, X2
 #[test]
 fn what_nobody_hears_takes_its_offset_and_is_not_kept() {
     let broker = Broker::new();

@@ -11,7 +11,7 @@ fn numbers() -> TopicConfig<u64> {
     TopicConfig::new().capacity(8)
 }
 
-//
+// X24, A-1, A-63, A-81
 #[test]
 fn a_topic_is_made_once_and_found_by_name() {
     let broker = Broker::new();

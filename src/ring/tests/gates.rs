@@ -36,6 +36,7 @@ fn a_late_gate_misses_nothing_from_where_it_lands() {
     }
 }
 
+// A-T18
 #[test]
 fn seek_takeover_and_leave_refuse_late_commits() {
     let ring = ring(8, Producers::Shared);
