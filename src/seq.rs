@@ -118,6 +118,8 @@ pub struct Geometry {
     capacity: Capacity,
     shift: u32,
     pages: u32,
+    /// One less than the slots of a page.
+    mask: u64,
 }
 
 impl Geometry {
@@ -127,7 +129,7 @@ impl Geometry {
         let floor = if records < 128 { records } else { 128 };
         let wanted = if records / 8 > floor { records / 8 } else { floor };
         let slots = wanted.next_power_of_two();
-        Self { capacity, shift: slots.trailing_zeros(), pages: records.div_ceil(slots) as u32 + 1 }
+        Self { capacity, shift: slots.trailing_zeros(), mask: slots - 1, pages: records.div_ceil(slots) as u32 + 1 }
     }
 
     /// The capacity.
@@ -157,7 +159,7 @@ impl Geometry {
     /// The slot of the `nth` record on its page.
     #[inline(always)]
     pub const fn slot(self, nth: u64) -> usize {
-        (nth & ((1 << self.shift) - 1)) as usize
+        (nth & self.mask) as usize
     }
 
     /// The pieces of `count` records from the `nth` on, cut at page borders: page number, first slot, length.

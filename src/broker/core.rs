@@ -17,7 +17,7 @@ use super::error::{Full, Limiting, PublishError, Share};
 use super::groups::Groups;
 use super::life::Life;
 use super::registry::AnyTopic;
-use super::route::{Rule, Turns};
+use super::route::{Router, Turns};
 use crate::group::{GroupStats, context};
 use crate::log::{AppendCtl, AppendError, Appended, AppendedAll, Log};
 use crate::sync::Arc;
@@ -64,7 +64,7 @@ pub(crate) struct Core<T> {
     pub(crate) life: Arc<Life>,
     pub(crate) logs: Box<[Arc<Log<T>>]>,
     pub(crate) partitions: NonZeroU32,
-    pub(crate) rule: Rule<T>,
+    pub(crate) router: Router<T>,
     pub(crate) turns: Turns,
     pub(crate) block: Option<Duration>,
     /// The one producer is elsewhere, and publishing through the topic is refused.
@@ -77,17 +77,22 @@ impl<T: Send + Sync + 'static> Core<T> {
     /// The partition of `value`. User code, before any claim.
     #[inline(always)]
     pub(crate) fn route(&self, value: &T) -> u32 {
-        self.rule.route(value, self.partitions, || self.turns.take())
+        self.router.route(value, || self.turns.take())
     }
 
-    /// Routes and appends, waiting no longer than `block`. Inlined, so that the value is built where it is routed from, and
+    /// The topic's own limit to a wait, or `limit` where that is shorter.
+    pub(crate) fn no_longer_than(&self, limit: Duration) -> Duration {
+        self.block.map_or(limit, |block| block.min(limit))
+    }
+
+    /// Routes and appends, waiting no longer than `block` says. Inlined, so that the value is built where it is routed from, and
     /// then moved once.
     #[inline(always)]
     pub(crate) fn append(
         &self,
         at: impl FnOnce(&T) -> u32,
         value: T,
-        block: Option<Duration>,
+        block: impl FnOnce(&Self) -> Option<Duration>,
     ) -> Result<Published, PublishError<T>> {
         let mut value = Some(value);
         let at = value.as_ref().map_or(0, at);
@@ -98,7 +103,7 @@ impl<T: Send + Sync + 'static> Core<T> {
                 }
             }
         }
-        self.append_slow(at, &mut value, block)
+        self.append_slow(at, &mut value, block(self))
     }
 
     /// What could not be stored at once: waits, or says why not.

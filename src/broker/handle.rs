@@ -212,7 +212,7 @@ impl Broker {
             life: self.0.life.clone(),
             logs,
             partitions: shape.partitions,
-            rule: config.rule,
+            router: config.rule.over(shape.partitions),
             turns: Turns::new(),
             block: config.block,
             exclusive: producers == Producers::Exclusive,

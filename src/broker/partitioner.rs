@@ -42,10 +42,8 @@ pub trait Partitioner: fmt::Debug + Send + Sync + 'static {
 }
 
 /// `turn % partitions`.
-#[inline]
-pub(crate) fn round_robin(turn: u64, partitions: NonZeroU32) -> u32 {
-    // The remainder is below a u32, so the cast keeps it.
-    (turn % u64::from(partitions.get())) as u32
+fn round_robin(turn: u64, partitions: NonZeroU32) -> u32 {
+    Remainder::new(partitions).of_turn(turn)
 }
 
 /// CRC-32 (IEEE, as in zlib) of the key, modulo the number of partitions. The default.
@@ -59,10 +57,35 @@ impl Partitioner for Crc32 {
     }
 }
 
-/// `hash % partitions`; a division costs as much as the hash, and most topics have a power of two.
-#[inline]
+/// `hash % partitions`.
 fn below(hash: u32, partitions: NonZeroU32) -> u32 {
-    if partitions.is_power_of_two() { hash & (partitions.get() - 1) } else { hash % partitions }
+    Remainder::new(partitions).of(hash)
+}
+
+/// Remainders by one divisor: a division costs as much as the hash, and most topics have a power of two of partitions.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Remainder {
+    by: NonZeroU32,
+    /// One less than a power of two; all ones for other divisors.
+    mask: u32,
+}
+
+impl Remainder {
+    #[inline]
+    pub(crate) const fn new(by: NonZeroU32) -> Self {
+        Self { by, mask: if by.is_power_of_two() { by.get() - 1 } else { u32::MAX } }
+    }
+
+    #[inline]
+    pub(crate) const fn of(self, hash: u32) -> u32 {
+        if self.mask != u32::MAX { hash & self.mask } else { hash % self.by.get() }
+    }
+
+    #[inline]
+    pub(crate) const fn of_turn(self, turn: u64) -> u32 {
+        // The remainder is below a u32, so the casts keep it.
+        if self.mask != u32::MAX { turn as u32 & self.mask } else { (turn % self.by.get() as u64) as u32 }
+    }
 }
 
 /// Java's `String.hashCode` of the key, modulo the number of partitions and never negative (`Math.floorMod`).

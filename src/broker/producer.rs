@@ -49,27 +49,26 @@ impl<T: Send + Sync + 'static> Producer<T> {
     /// ```
     #[inline(always)]
     pub fn publish(&mut self, value: T) -> Result<Published, PublishError<T>> {
-        self.append(Self::route, value, self.core.block)
+        self.append(Self::route, value, |core| core.block)
     }
 
     /// Like [`Producer::publish`], but never waits.
     #[inline(always)]
     pub fn try_publish(&mut self, value: T) -> Result<Published, PublishError<T>> {
-        self.append(Self::route, value, Some(Duration::ZERO))
+        self.append(Self::route, value, |_| Some(Duration::ZERO))
     }
 
     /// Like [`Producer::publish`], but waits for room no longer than `limit` by the broker's clock, nor than the topic
     /// allows.
     #[inline]
     pub fn publish_within(&mut self, value: T, limit: Duration) -> Result<Published, PublishError<T>> {
-        let block = self.core.block.map_or(limit, |block| block.min(limit));
-        self.append(Self::route, value, Some(block))
+        self.append(Self::route, value, |core| Some(core.no_longer_than(limit)))
     }
 
     /// Like [`Producer::publish`], to a partition of the caller's choice; nothing is routed.
     #[inline]
     pub fn publish_to(&mut self, partition: u32, value: T) -> Result<Published, PublishError<T>> {
-        self.append(|_, _| partition, value, self.core.block)
+        self.append(|_, _| partition, value, |core| core.block)
     }
 
     /// Stores many values, as [`Topic::publish_batch`](crate::Topic::publish_batch) does.
@@ -134,13 +133,13 @@ impl<T: Send + Sync + 'static> Producer<T> {
 
     /// The partition that [`Producer::publish`] would choose, without publishing.
     pub fn partition_for(&self, value: &T) -> u32 {
-        self.core.rule.route(value, self.core.partitions, || self.turn)
+        self.core.router.route(value, || self.turn)
     }
 
     #[inline(always)]
     fn route(&mut self, value: &T) -> u32 {
         let turn = &mut self.turn;
-        self.core.rule.route(value, self.core.partitions, || {
+        self.core.router.route(value, || {
             let now = *turn;
             *turn = turn.wrapping_add(1);
             now
@@ -153,7 +152,7 @@ impl<T: Send + Sync + 'static> Producer<T> {
         &mut self,
         at: impl FnOnce(&mut Self, &T) -> u32,
         value: T,
-        block: Option<Duration>,
+        block: impl FnOnce(&Core<T>) -> Option<Duration>,
     ) -> Result<Published, PublishError<T>> {
         let mut value = Some(value);
         let at = value.as_ref().map_or(0, |value| at(self, value));
@@ -164,7 +163,7 @@ impl<T: Send + Sync + 'static> Producer<T> {
                 }
             }
         }
-        self.append_slow(at, &mut value, block)
+        self.append_slow(at, &mut value, block(&self.core))
     }
 
     /// What could not be stored at once: waits, or says why not.

@@ -1,7 +1,8 @@
 //! The path of a value to its partition: extract the key, hash it, or take the next turn.
 //!
-//! One virtual call with the rules that come with the crate, two with a partitioner of the user's own. The user's code
-//! runs before any claim; nothing here is allocated, locked or written, except the turn counter for keyless records.
+//! A topic's [`Rule`] becomes a [`Router`] once, when the topic is made: from then on a record costs one virtual call with the
+//! rules that come with the crate, two with a partitioner of the user's own. The user's code runs before any claim;
+//! nothing here is allocated, locked or written, except the turn counter for keyless records.
 //!
 //! # Orderings
 //!
@@ -12,44 +13,84 @@
 #![forbid(unsafe_code)]
 
 use super::key::Key;
-use super::partitioner::{Crc32, Partitioner, round_robin};
+use super::partitioner::{Crc32, Partitioner, Remainder};
 use crate::sync::Arc;
 use crate::sync::CachePadded;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use std::fmt;
 use std::num::NonZeroU32;
 
-/// A key extractor whose type is forgotten, with one entry per built-in rule so that those cost one virtual call.
-pub(crate) trait Extract<T>: Send + Sync {
-    /// The partition by [`Crc32`], or `None` where the value has no key.
-    fn crc32(&self, value: &T, partitions: NonZeroU32) -> Option<u32>;
-    /// The partition by any other rule, or `None` where the value has no key.
-    fn by(&self, value: &T, rule: &dyn Partitioner, partitions: NonZeroU32) -> Option<u32>;
+/// The partition of a value; `None` where it has no key.
+trait Route<T>: Send + Sync {
+    fn route(&self, value: &T) -> Option<u32>;
+}
+
+/// A key extractor whose type is forgotten.
+trait Extract<T>: Send + Sync {
+    /// With a rule ([`Crc32`] for none), the whole way from a value to its partition.
+    fn with(self: Arc<Self>, rule: Option<Arc<dyn Partitioner>>, partitions: NonZeroU32) -> Box<dyn Route<T>>;
 }
 
 /// An extractor that always has a key.
 struct Always<F>(F);
 
-impl<T, K: Key + ?Sized, F: Fn(&T) -> &K + Send + Sync> Extract<T> for Always<F> {
-    fn crc32(&self, value: &T, partitions: NonZeroU32) -> Option<u32> {
-        Some((self.0)(value).with_bytes(|bytes| Crc32.keyed(bytes, partitions)))
-    }
-
-    fn by(&self, value: &T, rule: &dyn Partitioner, partitions: NonZeroU32) -> Option<u32> {
-        Some((self.0)(value).with_bytes(|bytes| rule.keyed(bytes, partitions)))
-    }
-}
-
 /// An extractor that may find none.
 struct Sometimes<F>(F);
 
-impl<T, K: Key + ?Sized, F: Fn(&T) -> Option<&K> + Send + Sync> Extract<T> for Sometimes<F> {
-    fn crc32(&self, value: &T, partitions: NonZeroU32) -> Option<u32> {
-        (self.0)(value).map(|key| key.with_bytes(|bytes| Crc32.keyed(bytes, partitions)))
-    }
+/// What both can do: show the bytes of a value's key.
+trait Bytes<T> {
+    fn bytes<R>(&self, value: &T, f: impl FnOnce(&[u8]) -> R) -> Option<R>;
+}
 
-    fn by(&self, value: &T, rule: &dyn Partitioner, partitions: NonZeroU32) -> Option<u32> {
-        (self.0)(value).map(|key| key.with_bytes(|bytes| rule.keyed(bytes, partitions)))
+impl<T, K: Key + ?Sized, F: Fn(&T) -> &K> Bytes<T> for Always<F> {
+    #[inline(always)]
+    fn bytes<R>(&self, value: &T, f: impl FnOnce(&[u8]) -> R) -> Option<R> {
+        Some((self.0)(value).with_bytes(f))
+    }
+}
+
+impl<T, K: Key + ?Sized, F: Fn(&T) -> Option<&K>> Bytes<T> for Sometimes<F> {
+    #[inline(always)]
+    fn bytes<R>(&self, value: &T, f: impl FnOnce(&[u8]) -> R) -> Option<R> {
+        (self.0)(value).map(|key| key.with_bytes(f))
+    }
+}
+
+impl<T, X: Bytes<T> + Send + Sync + 'static> Extract<T> for X {
+    fn with(self: Arc<Self>, rule: Option<Arc<dyn Partitioner>>, partitions: NonZeroU32) -> Box<dyn Route<T>> {
+        match rule {
+            None => Box::new(ByCrc32 { key: self, fresh: crc32fast::Hasher::new(), below: Remainder::new(partitions) }),
+            Some(rule) => Box::new(ByRule { key: self, rule, partitions }),
+        }
+    }
+}
+
+/// The hasher is copied for each key: making one asks the processor what it can do.
+struct ByCrc32<X> {
+    key: Arc<X>,
+    fresh: crc32fast::Hasher,
+    below: Remainder,
+}
+
+impl<T, X: Bytes<T> + Send + Sync> Route<T> for ByCrc32<X> {
+    fn route(&self, value: &T) -> Option<u32> {
+        self.key.bytes(value, |bytes| {
+            let mut hasher = self.fresh.clone();
+            hasher.update(bytes);
+            self.below.of(hasher.finalize())
+        })
+    }
+}
+
+struct ByRule<X> {
+    key: Arc<X>,
+    rule: Arc<dyn Partitioner>,
+    partitions: NonZeroU32,
+}
+
+impl<T, X: Bytes<T> + Send + Sync> Route<T> for ByRule<X> {
+    fn route(&self, value: &T) -> Option<u32> {
+        self.key.bytes(value, |bytes| self.rule.keyed(bytes, self.partitions))
     }
 }
 
@@ -77,18 +118,10 @@ impl<T> Rule<T> {
         self.partitioner = Some(Arc::new(rule));
     }
 
-    /// The partition of `value`; `turn` is asked for a number only where the value has no key.
-    #[inline(always)]
-    pub(crate) fn route(&self, value: &T, partitions: NonZeroU32, turn: impl FnOnce() -> u64) -> u32 {
-        match (&self.key, &self.partitioner) {
-            (None, None) if partitions.get() == 1 => 0,
-            (None, None) => round_robin(turn(), partitions),
-            (Some(key), None) => key.crc32(value, partitions).unwrap_or_else(|| round_robin(turn(), partitions)),
-            (None, Some(rule)) => rule.keyless(turn(), partitions),
-            (Some(key), Some(rule)) => {
-                key.by(value, &**rule, partitions).unwrap_or_else(|| rule.keyless(turn(), partitions))
-            }
-        }
+    /// The rule at work over so many partitions.
+    pub(crate) fn over(self, partitions: NonZeroU32) -> Router<T> {
+        let keyed = self.key.map(|key| key.with(self.partitioner.clone(), partitions));
+        Router { keyed, keyless: self.partitioner, turns: Remainder::new(partitions), partitions }
     }
 }
 
@@ -102,6 +135,32 @@ impl<T> fmt::Debug for Rule<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let rule: &dyn fmt::Debug = self.partitioner.as_ref().map_or(&Crc32, |rule| rule);
         f.debug_struct("Rule").field("keyed", &self.key.is_some()).field("partitioner", rule).finish()
+    }
+}
+
+/// A topic's routing.
+pub(crate) struct Router<T> {
+    keyed: Option<Box<dyn Route<T>>>,
+    /// The user's own rule for values without a key.
+    keyless: Option<Arc<dyn Partitioner>>,
+    turns: Remainder,
+    partitions: NonZeroU32,
+}
+
+impl<T> Router<T> {
+    /// The partition of `value`; `turn` is asked for a number only where the value has no key.
+    #[inline(always)]
+    pub(crate) fn route(&self, value: &T, turn: impl FnOnce() -> u64) -> u32 {
+        if let Some(keyed) = &self.keyed {
+            if let Some(partition) = keyed.route(value) {
+                return partition;
+            }
+        }
+        match &self.keyless {
+            None if self.partitions.get() == 1 => 0,
+            None => self.turns.of_turn(turn()),
+            Some(rule) => rule.keyless(turn(), self.partitions),
+        }
     }
 }
 

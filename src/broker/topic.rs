@@ -62,27 +62,26 @@ impl<T: Send + Sync + 'static> Topic<T> {
     /// ```
     #[inline(always)]
     pub fn publish(&self, value: T) -> Result<Published, PublishError<T>> {
-        self.0.append(|value| self.0.route(value), value, self.0.block)
+        self.0.append(|value| self.0.route(value), value, |core| core.block)
     }
 
     /// Like [`Topic::publish`], but never waits.
     #[inline(always)]
     pub fn try_publish(&self, value: T) -> Result<Published, PublishError<T>> {
-        self.0.append(|value| self.0.route(value), value, Some(Duration::ZERO))
+        self.0.append(|value| self.0.route(value), value, |_| Some(Duration::ZERO))
     }
 
     /// Like [`Topic::publish`], but waits for room no longer than `limit` by the broker's clock, nor than the topic
     /// allows.
     #[inline]
     pub fn publish_within(&self, value: T, limit: Duration) -> Result<Published, PublishError<T>> {
-        let block = self.0.block.map_or(limit, |block| block.min(limit));
-        self.0.append(|value| self.0.route(value), value, Some(block))
+        self.0.append(|value| self.0.route(value), value, |core| Some(core.no_longer_than(limit)))
     }
 
     /// Like [`Topic::publish`], to a partition of the caller's choice; nothing is routed.
     #[inline]
     pub fn publish_to(&self, partition: u32, value: T) -> Result<Published, PublishError<T>> {
-        self.0.append(|_| partition, value, self.0.block)
+        self.0.append(|_| partition, value, |core| core.block)
     }
 
     /// Stores many values: routed first, then one claim for each partition's share, in order of the partitions.
@@ -129,7 +128,7 @@ impl<T: Send + Sync + 'static> Topic<T> {
     /// The partition that [`Topic::publish`] would choose, without publishing. For a value without a key this is a
     /// hint: another producer may take the turn.
     pub fn partition_for(&self, value: &T) -> u32 {
-        self.0.rule.route(value, self.0.partitions, || self.0.turns.peek())
+        self.0.router.route(value, || self.0.turns.peek())
     }
 
     /// The number of partitions.

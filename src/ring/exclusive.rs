@@ -5,6 +5,7 @@ use std::fmt;
 use std::ops::Range;
 
 use crate::ring::slot::{Batch, Page, contain};
+use crate::ring::tail::Tail;
 use crate::ring::{Body, Refused, Why};
 use crate::seq::Seq;
 use crate::sync::Arc;
@@ -18,16 +19,18 @@ pub struct Exclusive<T> {
     next: u64,
     /// Where the room ends that was granted on this page.
     limit: u64,
-    slots: u64,
+    /// A position's slot on its page: one less than the slots of a page.
+    mask: u64,
     page: Page<T>,
+    tail: Arc<Tail>,
     ring: Arc<Body<T>>,
 }
 
 impl<T: Send + Sync + 'static> Exclusive<T> {
     pub(super) fn new(ring: Arc<Body<T>>) -> Self {
         // No room at first, so this page is never written before the first grant names one.
-        let (page, slots) = (ring.pages.page(0), ring.geometry.slots() as u64);
-        Self { next: 0, limit: 0, slots, page, ring }
+        let (page, mask, tail) = (*ring.pages.page(0), ring.geometry.slots() as u64 - 1, ring.tail.clone());
+        Self { next: 0, limit: 0, mask, page, tail, ring }
     }
 
     /// Publishes the value in `from`, which is empty then; a refusal leaves it there.
@@ -41,7 +44,7 @@ impl<T: Send + Sync + 'static> Exclusive<T> {
         if self.next == self.limit {
             self.grant()?;
         }
-        if !self.ring.tail.begin(self.next) {
+        if !self.tail.begin(self.next) {
             return Err(Why::Sealed);
         }
         let slot = self.slot();
@@ -59,7 +62,7 @@ impl<T: Send + Sync + 'static> Exclusive<T> {
                 return Err(Refused { value, why });
             }
         }
-        if !self.ring.tail.begin(self.next) {
+        if !self.tail.begin(self.next) {
             return Err(Refused { value, why: Why::Sealed });
         }
         let slot = self.slot();
@@ -81,7 +84,7 @@ impl<T: Send + Sync + 'static> Exclusive<T> {
         }
         let slot = self.slot();
         fill(self.page.lend(slot, fresh));
-        if !self.ring.tail.begin(self.next) {
+        if !self.tail.begin(self.next) {
             return Err(Why::Sealed);
         }
         Ok(self.publish(slot))
@@ -94,7 +97,7 @@ impl<T: Send + Sync + 'static> Exclusive<T> {
             return Err(Why::TooLarge);
         }
         self.reserve(count)?;
-        if !self.ring.tail.begin(first) {
+        if !self.tail.begin(first) {
             return Err(Why::Sealed);
         }
         let mut batch = Batch::new(values);
@@ -104,24 +107,24 @@ impl<T: Send + Sync + 'static> Exclusive<T> {
                 batch.put(self.ring.pages.page(physical), number, slot, len);
             }
         }
-        self.ring.tail.finish(first + count);
+        self.tail.finish(first + count);
         batch.finish();
         self.go_to(first + count);
-        Ok(self.ring.tail.seq(first)..self.ring.tail.seq(first + count))
+        Ok(self.tail.seq(first)..self.tail.seq(first + count))
     }
 
     #[inline(always)]
     fn slot(&self) -> usize {
-        (self.next & (self.slots - 1)) as usize
+        (self.next & self.mask) as usize
     }
 
     #[inline(always)]
     fn publish(&mut self, slot: usize) -> Seq {
+        let nth = self.next;
         self.page.mark(slot);
-        let at = self.ring.tail.seq(self.next);
-        self.next += 1;
-        self.ring.tail.finish(self.next);
-        at
+        self.next = nth + 1;
+        self.tail.finish(nth + 1);
+        self.tail.seq(nth)
     }
 
     /// Room for one more.
@@ -154,14 +157,14 @@ impl<T: Send + Sync + 'static> Exclusive<T> {
             return;
         }
         if let Ok(Some(physical)) = self.ring.find(self.ring.geometry.page(next)) {
-            self.page = self.ring.pages.page(physical);
-            self.limit = (next + room).min((next | (self.slots - 1)) + 1);
+            self.page = *self.ring.pages.page(physical);
+            self.limit = (next + room).min((next | self.mask) + 1);
         }
     }
 }
 
 impl<T> fmt::Debug for Exclusive<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Exclusive").field("next", &self.ring.tail.seq(self.next)).finish_non_exhaustive()
+        f.debug_struct("Exclusive").field("next", &self.tail.seq(self.next)).finish_non_exhaustive()
     }
 }

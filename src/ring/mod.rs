@@ -112,6 +112,7 @@
 //! Nothing is SeqCst but the fence pair of inv. 3 and the barrier pair of `begin` and `seal`.
 #![deny(unsafe_code)]
 
+mod bias;
 mod chunks;
 mod exclusive;
 mod gate;
@@ -144,6 +145,7 @@ use crate::sync::atomic::{AtomicBool, AtomicU64};
 use crate::sync::epoch::EpochCell;
 use crate::sync::{Arc, CachePadded, Mutex};
 
+use bias::Bias;
 use hold::Holds;
 use pages::Pages;
 use table::Table;
@@ -161,6 +163,7 @@ pub struct Ring<T>(Arc<Body<T>>);
 pub struct Body<T> {
     geometry: Geometry,
     tail: Arc<Tail>,
+    bias: CachePadded<Bias>,
     granted: CachePadded<AtomicU64>,
     table: Table,
     pages: Pages<T>,
@@ -184,6 +187,7 @@ impl<T: Send + Sync + 'static> Ring<T> {
         let body = Body {
             geometry,
             tail: Arc::new(Tail::new(producers, first)),
+            bias: CachePadded::new(Bias::new(producers)),
             granted: CachePadded::new(AtomicU64::new(Stamped::new(first, 0).word())),
             table: Table::new(geometry.pages()),
             pages: Pages::new(geometry.pages() + spares, geometry.slots(), shared, prefault)?,
@@ -250,7 +254,14 @@ impl<T: Send + Sync + 'static> Body<T> {
     /// have claimed it and are about to. Waits for a publish of an exclusive producer that is under way, in which no user
     /// code runs.
     pub fn seal(&self) -> Seq {
+        self.share();
         self.tail.seq(self.tail.seal())
+    }
+
+    /// Shared producers claim by exchange from now on, even where there is one thread only. Waits for a publish that is
+    /// under way on the thread that had the ring to itself.
+    pub fn share(&self) {
+        self.bias.share();
     }
 
     /// True once sealed.

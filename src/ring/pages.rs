@@ -106,17 +106,18 @@ impl<T> Pages<T> {
 
     /// Where a physical page lies that was found in the table or made by `spare`.
     #[inline(always)]
-    pub(super) fn page(&self, physical: u16) -> Page<T> {
+    pub(super) fn page(&self, physical: u16) -> &Page<T> {
         match self.fixed.get(usize::from(physical)) {
-            Some((page, _)) => *page,
+            Some((page, _)) => page,
             None => self.extra_page(physical),
         }
     }
 
     #[cold]
-    fn extra_page(&self, physical: u16) -> Page<T> {
+    #[inline(never)]
+    fn extra_page(&self, physical: u16) -> &Page<T> {
         let extra = self.extra.make(usize::from(physical) - self.fixed.len());
-        extra.0.get().expect("pages are only named once they are made").0
+        &extra.0.get().expect("pages are only named once they are made").0
     }
 
     /// The page of `physical` has left the table.

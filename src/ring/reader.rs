@@ -54,7 +54,7 @@ enum Take {
 
 impl<T: Send + Sync + 'static> Reader<T> {
     pub(super) fn new(ring: Arc<Body<T>>, at: Seq) -> Self {
-        let (position, hold, page) = (ring.tail.nth(at), ring.holds.register(), ring.pages.page(0));
+        let (position, hold, page) = (ring.tail.nth(at), ring.holds.register(), *ring.pages.page(0));
         Self { position, known: position, page, number: 0, held: false, hold, ring }
     }
 
@@ -143,7 +143,7 @@ impl<T: Send + Sync + 'static> Reader<T> {
             // ORD(hold:A) SeqCst: the announcement before the second look. Pairs with ORD(scan:A).
             fence(SeqCst);
             if self.ring.table.still(number, physical) {
-                (self.page, self.number, self.held) = (self.ring.pages.page(physical), number, true);
+                (self.page, self.number, self.held) = (*self.ring.pages.page(physical), number, true);
                 return Take::Held;
             }
             self.held = false;

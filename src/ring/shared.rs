@@ -3,27 +3,32 @@
 
 use std::ops::Range;
 
+use crate::ring::bias::Stand;
 use crate::ring::slot::{Batch, contain};
 use crate::ring::tail::Look;
-use crate::ring::{Body, Producers, Refused, Why};
+use crate::ring::{Body, Refused, Why};
 use crate::seq::Seq;
 use crate::sync::explore;
 
 /// More than the pages that a batch of at most the capacity can touch.
 const SPAN: usize = 12;
-/// How many slots ahead of a claim the line is asked for.
+/// How many slots ahead of a claim by exchange the line is asked for: the next exchange waits until it is here.
 const AHEAD: usize = 8;
 
-/// Positions that are ours alone, and the pages they lie on.
-struct Claim {
+/// Positions that are ours alone.
+struct Claim<P> {
     nth: u64,
-    pages: [u16; SPAN],
+    count: u64,
+    /// The page or the pages they lie on.
+    pages: P,
+    stand: Stand,
 }
 
 impl<T: Send + Sync + 'static> Body<T> {
     /// Publishes one value.
     ///
-    /// The claim is lock-free; a producer that is stopped between its claim and its mark delays what comes after it.
+    /// A producer that is stopped between its claim and its mark delays what comes after it; the claim itself is lock-free,
+    /// but that a thread which takes the ring from the one that had it to itself waits for a publish under way there.
     /// What you did before is visible to whoever receives the record.
     ///
     /// # Panics
@@ -47,23 +52,18 @@ impl<T: Send + Sync + 'static> Body<T> {
     #[inline(always)]
     pub fn try_push_from(&self, from: &mut Option<T>) -> Result<Seq, Why> {
         assert!(from.is_some(), "there is a value to publish");
-        let claim = self.claim_one()?;
-        Ok(self.fill(claim, from))
-    }
-
-    /// Puts a value into the slot claimed and publishes it.
-    #[inline(always)]
-    fn fill(&self, (nth, physical): (u64, u16), from: &mut Option<T>) -> Seq {
-        let (page, number, slot) = (self.pages.page(physical), self.geometry.page(nth), self.geometry.slot(nth));
-        if slot + AHEAD < self.geometry.slots() {
+        let claim = self.claim(1, |nth| self.find(self.geometry.page(nth)))?;
+        let (page, slot) = (self.pages.page(claim.pages), self.geometry.slot(claim.nth));
+        if matches!(claim.stand, Stand::Shared) && slot + AHEAD < self.geometry.slots() {
             page.prefetch(slot + AHEAD);
         }
         let old = page.put_tagged_from(slot, from);
         explore();
-        page.tag(slot, number);
+        page.tag(slot, self.geometry.page(claim.nth));
         page.mark(slot);
+        let at = self.finish(&claim);
         contain(old);
-        self.tail.seq(nth)
+        Ok(at)
     }
 
     /// Publishes all of `values`, which are consecutive and then gone from the vector, or none of them.
@@ -72,53 +72,51 @@ impl<T: Send + Sync + 'static> Body<T> {
     /// When the ring has an exclusive producer.
     pub fn try_push_all(&self, values: &mut Vec<T>) -> Result<Range<Seq>, Why> {
         let count = values.len() as u64;
-        let claim = self.claim(count)?;
-        let mut batch = Batch::new(values);
-        let parts = self.geometry.parts(claim.nth, count);
-        for ((number, slot, len), physical) in parts.zip(claim.pages) {
-            batch.put(self.pages.page(physical), number, slot, len);
-        }
-        batch.finish();
-        Ok(self.tail.seq(claim.nth)..self.tail.seq(claim.nth + count))
-    }
-
-    #[inline]
-    fn claim_one(&self) -> Result<(u64, u16), Why> {
-        assert!(self.tail.producers() == Producers::Shared, "this ring has one exclusive producer: publish through it");
-        loop {
-            let granted = self.granted();
-            let Look::Open(nth) = self.tail.look() else { return Err(Why::Sealed) };
-            if self.room(granted, nth) == 0 {
-                self.raise(nth, 1)?;
-                continue;
-            }
-            // Before the claim (inv. 4): found after it, it might already be another page.
-            let Some(physical) = self.find(self.geometry.page(nth))? else { continue };
-            if self.tail.claim(nth, 1) {
-                explore();
-                return Ok((nth, physical));
-            }
-        }
-    }
-
-    fn claim(&self, count: u64) -> Result<Claim, Why> {
-        assert!(self.tail.producers() == Producers::Shared, "this ring has one exclusive producer: publish through it");
         if count > self.geometry.capacity().get() {
             return Err(Why::TooLarge);
         }
+        let claim = self.claim(count, |nth| self.find_all(nth, count))?;
+        let mut batch = Batch::new(values);
+        for ((number, slot, len), physical) in self.geometry.parts(claim.nth, count).zip(claim.pages) {
+            batch.put(self.pages.page(physical), number, slot, len);
+        }
+        let first = self.finish(&claim);
+        batch.finish();
+        Ok(first..first.plus(count))
+    }
+
+    /// Claims `count` positions, on the pages that `find` names.
+    #[inline(always)]
+    fn claim<P>(&self, count: u64, find: impl Fn(u64) -> Result<Option<P>, Why>) -> Result<Claim<P>, Why> {
         loop {
+            let stand = self.bias.stand();
             let granted = self.granted();
             let Look::Open(nth) = self.tail.look() else { return Err(Why::Sealed) };
             if self.room(granted, nth) < count {
                 self.raise(nth, count)?;
                 continue;
             }
-            let Some(pages) = self.find_all(nth, count)? else { continue };
-            if self.tail.claim(nth, count) {
+            // Before the claim (inv. 4): found after it, it might already be another page.
+            let Some(pages) = find(nth)? else { continue };
+            let won = match stand {
+                Stand::Owner(hand) => self.bias.enter(hand),
+                Stand::Shared => self.tail.claim(nth, count),
+            };
+            if won {
                 explore();
-                return Ok(Claim { nth, pages });
+                return Ok(Claim { nth, count, pages, stand });
             }
         }
+    }
+
+    /// Its positions are all marked: an owner moves the tail only now.
+    #[inline(always)]
+    fn finish<P>(&self, claim: &Claim<P>) -> Seq {
+        if let Stand::Owner(hand) = claim.stand {
+            self.tail.finish(claim.nth + claim.count);
+            self.bias.leave(hand);
+        }
+        self.tail.seq(claim.nth)
     }
 
     fn find_all(&self, nth: u64, count: u64) -> Result<Option<[u16; SPAN]>, Why> {

@@ -115,6 +115,11 @@ impl<T> Page<T> {
     }
 
     #[inline(always)]
+    fn tagged_cell(&self, i: usize) -> *const Cell<T> {
+        self.tagged_slot(i).cast::<u8>().wrapping_add(offset_of!(Tagged<T>, value)).cast()
+    }
+
+    #[inline(always)]
     fn cell(&self, i: usize) -> *const Cell<T> {
         self.slots.as_ptr().wrapping_add(i * self.stride + self.value).cast()
     }
@@ -186,7 +191,7 @@ impl<T> Page<T> {
     /// The same on a tagged page.
     #[inline(always)]
     pub(super) fn put_tagged_from(&self, i: usize, from: &mut Option<T>) -> Option<T> {
-        self.replace_from(self.cell(i), i, from)
+        self.replace_from(self.tagged_cell(i), i, from)
     }
 
     /// Moves `value` into slot `i` of a bare page; gives back what lay there, to be dropped once the mark is seen.
@@ -357,26 +362,30 @@ impl<'a, T> Batch<'a, T> {
     }
 
     /// Publishes the next `count` values in slots `from..` of `page`, which has number `number`.
-    pub(super) fn put(&mut self, page: Page<T>, number: u64, from: usize, count: usize) {
+    pub(super) fn put(&mut self, page: &Page<T>, number: u64, from: usize, count: usize) {
         debug_assert!(self.moved + count <= self.len, "more slots than values");
-        for i in from..from + count {
-            // SAFETY: within the vector's room.
-            let next = unsafe { self.values.as_ptr().add(self.moved) };
-            self.moved += 1;
-            // SAFETY: inv. 1: the slot is the claimant's alone; the value is below `len` and is not used again.
-            if let Some(old) = page.refill(page.cell(i), i, |slot| unsafe { slot.copy_from_nonoverlapping(next, 1) }) {
-                // SAFETY: within the vector's room: there are no more old values than moved ones.
-                let room = unsafe { self.values.as_mut_ptr().add(self.old) };
-                // SAFETY: what lay there was moved out.
-                unsafe { room.write(old) };
-                self.old += 1;
-            }
+        if page.tagged() {
+            (from..from + count).for_each(|i| self.move_one(page, page.tagged_cell(i), i));
+            (from..from + count).for_each(|i| page.tag(i, number));
+        } else {
+            (from..from + count).for_each(|i| self.move_one(page, page.bare_cell(i), i));
         }
-        for i in from..from + count {
-            if page.tagged() {
-                page.tag(i, number);
-            }
-            page.mark(i);
+        (from..from + count).for_each(|i| page.mark(i));
+    }
+
+    /// Moves the next value into `cell` of slot `i`.
+    #[inline(always)]
+    fn move_one(&mut self, page: &Page<T>, cell: *const Cell<T>, i: usize) {
+        // SAFETY: within the vector's room.
+        let next = unsafe { self.values.as_ptr().add(self.moved) };
+        self.moved += 1;
+        // SAFETY: inv. 1: the slot is the claimant's alone; the value is below `len` and is not used again.
+        if let Some(old) = page.refill(cell, i, |slot| unsafe { slot.copy_from_nonoverlapping(next, 1) }) {
+            // SAFETY: within the vector's room: there are no more old values than moved ones.
+            let room = unsafe { self.values.as_mut_ptr().add(self.old) };
+            // SAFETY: what lay there was moved out.
+            unsafe { room.write(old) };
+            self.old += 1;
         }
     }
 

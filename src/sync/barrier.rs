@@ -47,11 +47,18 @@ use crate::sync::atomic::{Ordering, fence};
 #[inline(always)]
 pub fn light_barrier() {
     #[cfg(all(target_os = "linux", not(any(ringlog_loom, miri, ringlog_fence_only))))]
-    if kernel::is_asymmetric() {
+    if kernel::is_known_asymmetric() {
         // ORD(light:B) SeqCst: the compiler only; see the table.
         std::sync::atomic::compiler_fence(Ordering::SeqCst);
         return;
     }
+    light_fence();
+}
+
+/// Where fences serve, or nobody knows yet.
+#[cfg_attr(all(target_os = "linux", not(any(ringlog_loom, miri, ringlog_fence_only))), cold, inline(never))]
+fn light_fence() {
+    let _ = barrier_is_asymmetric();
     // ORD(light:A) SeqCst: the caller's store before its load. Pairs with ORD(heavy:A).
     fence(Ordering::SeqCst);
 }
@@ -85,9 +92,18 @@ mod kernel {
     static MODE: AtomicU8 = AtomicU8::new(UNKNOWN);
 
     #[inline(always)]
-    pub(super) fn is_asymmetric() -> bool {
+    fn mode() -> u8 {
         // ORD(mode:A) Relaxed: says which instruction to use, carries nothing.
-        match MODE.load(Ordering::Relaxed) {
+        MODE.load(Ordering::Relaxed)
+    }
+
+    #[inline(always)]
+    pub(super) fn is_known_asymmetric() -> bool {
+        mode() == ASYMMETRIC
+    }
+
+    pub(super) fn is_asymmetric() -> bool {
+        match mode() {
             ASYMMETRIC => true,
             FENCES => false,
             _ => probe(),

@@ -49,6 +49,31 @@ pub fn processors() -> usize {
     *COUNT.get_or_init(affinity::allowed_processors)
 }
 
+/// A number for the calling thread, which no other thread of the process ever has. At least 1, below 2^60.
+#[inline(always)]
+pub fn thread_number() -> u64 {
+    #[cfg(ringlog_loom)]
+    loom::thread_local! { static NUMBER: std::cell::Cell<u64> = std::cell::Cell::new(0); }
+    #[cfg(not(ringlog_loom))]
+    thread_local! { static NUMBER: std::cell::Cell<u64> = const { std::cell::Cell::new(0) }; }
+    NUMBER.with(|number| match number.get() {
+        0 => {
+            number.set(fresh_thread_number());
+            number.get()
+        }
+        known => known,
+    })
+}
+
+#[cold]
+#[inline(never)]
+fn fresh_thread_number() -> u64 {
+    // Not a model's affair: any number will do, as long as no other thread has it.
+    static NEXT: portable_atomic::AtomicU64 = portable_atomic::AtomicU64::new(1);
+    // ORD(thread_number:A) Relaxed: wants different numbers only; carries nothing.
+    NEXT.fetch_add(1, atomic::Ordering::Relaxed)
+}
+
 /// One turn of a spin loop.
 #[inline(always)]
 pub fn spin_loop() {

@@ -1,0 +1,212 @@
+//! Who may publish to a shared ring with plain stores: the one thread that does, for as long as there is one.
+//!
+//! An exchange on the tail makes a producer wait until everything it stored before has reached the cache, the last record
+//! among it, whose line the reader has just taken: half of a publish and more is spent there. So the first thread to
+//! publish becomes the ring's *owner* and publishes as an exclusive producer does. Another thread that comes takes the
+//! ring over; after a few hands it is everybody's, and claimed by exchange for ever.
+//!
+//! ```text
+//!     owner             who claims positions                              next
+//!     -----             --------------------                              ----
+//!     NOBODY            nobody has yet                                    (t, 0)
+//!     (thread t, hand)  t alone, between `enter` and `leave`              (another, hand + 1); SETTLING after the last hand
+//!     SETTLING          nobody: the last owner may still be inside        SHARED
+//!     SHARED            everybody, by exchange                            -
+//!     EXCLUDED          nobody: the ring has an exclusive producer        -
+//!
+//!        the owner, hand h                            whoever takes the ring from it, or seals
+//!        -----------------                            ----------------------------------------
+//!     A  store busy[h] = true                      C  exchange owner = (me, h + 1), or SETTLING
+//!        light_barrier()                              heavy_barrier()
+//!     B  load owner: still (me, h)?                D  load busy[0..=h], until all are false
+//!        no:  store busy[h] = false, look again       then publish as the owner, or store SHARED
+//!        yes: record, mark, tail,
+//!             store busy[h] = false
+//! ```
+//!
+//! # Who writes what
+//!
+//! | word      | written by                                                              | read by                         |
+//! |-----------|-------------------------------------------------------------------------|---------------------------------|
+//! | `owner`   | whoever takes the ring, by exchange; SHARED by those who found SETTLING | every producer, at each publish |
+//! | `busy[h]` | the owner of hand h                                                     | whoever takes the ring later    |
+//! | the tail  | the owner between `enter` and `leave`; everybody, by exchange, after SHARED | everybody                   |
+//!
+//! # Invariants
+//!
+//! 1. `owner` goes through its states in the order of the picture, and a hand is dealt once. So an owner that still finds its
+//!    own hand has owned the ring without a gap.
+//! 2. Of B and D not both miss the other side (the barriers): an owner that B lets in is waited for by everybody who takes
+//!    the ring later. Flags of earlier hands are looked at too: whoever took hand h may itself still be waiting.
+//! 3. Plain stores of the tail happen before every later owner's, and before every exchange: through `leave`, D and SHARED.
+//! 4. No user code runs between `enter` and `leave`. What waits at D waits for a few stores, or, where their thread has
+//!    lost its processor between them, until it runs again; at most [`HANDS`] times in a ring's life.
+//!
+//! # Orderings
+//!
+//! | label   | operation              | order   | why this much, and why no more                                            |
+//! |---------|------------------------|---------|----------------------------------------------------------------------------|
+//! | stand:A | `owner`, load          | Acquire | SHARED: the tail as its last owner left it (inv. 3); pairs with share:C. Own hand: we wrote it |
+//! | enter:A | `busy`, store          | Relaxed | before enter:B by the barrier pair                                          |
+//! | enter:B | `owner`, load          | Relaxed | compared only; after enter:A by the barrier pair                            |
+//! | leave:A | `busy`, store          | Release | our tail, for the next owner; pairs with wait:A                             |
+//! | take:A  | `owner`, CAS           | Relaxed | says whose turn it is and carries nothing: what the last owner did comes through `busy` |
+//! | wait:A  | `busy`, load           | Acquire | the tail of those who were inside; pairs with leave:A. After take:A and share:B by the barrier pair |
+//! | share:A | `owner`, load          | Acquire | as stand:A                                                                  |
+//! | share:B | `owner`, CAS           | Relaxed | as take:A                                                                   |
+//! | share:C | `owner`, store         | Release | what wait:A acquired, for everybody who finds SHARED; pairs with stand:A, share:A |
+#![forbid(unsafe_code)]
+
+use crate::ring::Producers;
+use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use crate::sync::atomic::{AtomicBool, AtomicU64};
+use crate::sync::hint::{barrier_is_asymmetric, heavy_barrier, light_barrier};
+use crate::sync::{explore, spin_loop, thread, thread_number};
+
+/// How often a ring is handed over before it is everybody's.
+const HANDS: usize = if cfg!(ringlog_loom) { 2 } else { 4 };
+const HAND_BITS: u32 = HANDS.trailing_zeros();
+const _: () = assert!(HANDS.is_power_of_two());
+
+const NOBODY: u64 = 0;
+const EXCLUDED: u64 = u64::MAX - 2;
+const SETTLING: u64 = u64::MAX - 1;
+const SHARED: u64 = u64::MAX;
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Bias {
+    owner: AtomicU64,
+    busy: [AtomicBool; HANDS],
+}
+
+/// One thread's turn as the owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Hand(u64);
+
+impl Hand {
+    fn new(thread: u64, nth: usize) -> Self {
+        Self(thread << HAND_BITS | nth as u64)
+    }
+
+    fn is_of(self, thread: u64) -> bool {
+        self.0 >> HAND_BITS == thread
+    }
+
+    fn nth(self) -> usize {
+        self.0 as usize % HANDS
+    }
+}
+
+/// How a producer may claim.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Stand {
+    /// With plain stores, once `enter` has let it in.
+    Owner(Hand),
+    /// By exchange.
+    Shared,
+}
+
+impl Bias {
+    /// Nobody's yet. Where the light barrier is a fence there is nothing to gain, and the ring is everybody's at once.
+    pub(super) fn new(producers: Producers) -> Self {
+        let owner = match producers {
+            Producers::Exclusive => EXCLUDED,
+            Producers::Shared if cfg!(ringlog_loom) || barrier_is_asymmetric() => NOBODY,
+            Producers::Shared => SHARED,
+        };
+        Self { owner: AtomicU64::new(owner), busy: std::array::from_fn(|_| AtomicBool::new(false)) }
+    }
+
+    /// How this thread may claim; it may have to take the ring over first.
+    ///
+    /// # Panics
+    /// When the ring has an exclusive producer.
+    #[inline(always)]
+    pub(super) fn stand(&self) -> Stand {
+        let me = thread_number();
+        // ORD(stand:A) Acquire: SHARED: the tail as its last owner left it. Pairs with ORD(share:C).
+        let owner = Hand(self.owner.load(Acquire));
+        if owner.is_of(me) {
+            Stand::Owner(owner)
+        } else if owner.0 == SHARED {
+            Stand::Shared
+        } else {
+            self.take(me, owner)
+        }
+    }
+
+    /// Takes the ring over from `owner`, or finds out that it is everybody's.
+    #[cold]
+    #[inline(never)]
+    fn take(&self, me: u64, owner: Hand) -> Stand {
+        assert!(owner.0 != EXCLUDED, "this ring has one exclusive producer: publish through it");
+        let nth = if owner.0 == NOBODY { 0 } else { owner.nth() + 1 };
+        if owner.0 == SETTLING || nth == HANDS {
+            self.share();
+            return Stand::Shared;
+        }
+        let mine = Hand::new(me, nth);
+        explore();
+        // ORD(take:A) Relaxed: whose turn it is; what the last owner did comes through its flag. A failed one is found
+        // out by `enter`.
+        if self.owner.compare_exchange(owner.0, mine.0, Relaxed, Relaxed).is_ok() && nth > 0 {
+            heavy_barrier();
+            self.wait(nth);
+        }
+        Stand::Owner(mine)
+    }
+
+    /// Makes the ring everybody's: afterwards nobody but by exchange claims anything.
+    pub(super) fn share(&self) {
+        loop {
+            // ORD(share:A) Acquire: as in `stand`. Pairs with ORD(share:C).
+            let owner = self.owner.load(Acquire);
+            if owner == SHARED || owner == EXCLUDED {
+                return;
+            }
+            explore();
+            // ORD(share:B) Relaxed: as in `take`.
+            if owner == SETTLING || self.owner.compare_exchange(owner, SETTLING, Relaxed, Relaxed).is_ok() {
+                heavy_barrier();
+                self.wait(HANDS);
+                // ORD(share:C) Release: what the owners left. Pairs with ORD(stand:A) and ORD(share:A).
+                self.owner.store(SHARED, Release);
+                return;
+            }
+        }
+    }
+
+    /// Waits until none of the first `hands` owners is inside.
+    fn wait(&self, hands: usize) {
+        for busy in &self.busy[..hands] {
+            let mut turns = 0_u32;
+            // ORD(wait:A) Acquire: the tail of whoever was inside. Pairs with ORD(leave:A).
+            while busy.load(Acquire) {
+                turns += 1;
+                if turns % 64 == 0 { thread::yield_now() } else { spin_loop() }
+            }
+        }
+    }
+
+    /// Enters the stretch that others wait for; false when the ring is no longer this hand's.
+    #[inline(always)]
+    pub(super) fn enter(&self, hand: Hand) -> bool {
+        // ORD(enter:A) Relaxed: before the load below by the barrier pair.
+        self.busy[hand.nth()].store(true, Relaxed);
+        light_barrier();
+        // ORD(enter:B) Relaxed: either we see that the ring was taken, or the taker, behind its heavy barrier, sees us.
+        if self.owner.load(Relaxed) == hand.0 {
+            return true;
+        }
+        self.leave(hand);
+        false
+    }
+
+    /// Leaves it, with the tail moved on.
+    #[inline(always)]
+    pub(super) fn leave(&self, hand: Hand) {
+        // ORD(leave:A) Release: the tail, for the next owner. Pairs with ORD(wait:A).
+        self.busy[hand.nth()].store(false, Release);
+    }
+}
