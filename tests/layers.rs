@@ -24,6 +24,7 @@ const KERNEL: &[&str] = &[
     "src/sync/epoch.rs",
     "src/sync/futex.rs",
     "src/sync/hint.rs",
+    "src/ring/batch.rs",
     "src/ring/slot.rs",
     "src/ring/storage.rs",
 ];

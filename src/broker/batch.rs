@@ -33,19 +33,24 @@ pub(crate) enum Spoilt<T> {
 /// ever.
 const READ_ON_MOST: usize = u32::MAX as usize;
 
-/// Takes all of `source` apart by partition.
+/// No shares yet.
+pub(crate) fn shares<T>(partitions: u32) -> Shares<T> {
+    let mut shares = Vec::new();
+    shares.resize_with(partitions as usize, Vec::new);
+    shares
+}
+
+/// Takes all of `source` apart by partition, behind what is in `shares`.
 pub(crate) fn gather<T>(
-    source: impl IntoIterator<Item = T>,
-    partitions: u32,
+    mut source: impl Iterator<Item = T>,
+    mut shares: Shares<T>,
     capacity: usize,
     mut route: impl FnMut(&T) -> u32,
 ) -> Result<Shares<T>, Spoilt<T>> {
-    let mut source = source.into_iter();
-    let mut shares: Shares<T> = Vec::new();
-    shares.resize_with(partitions as usize, Vec::new);
+    let partitions = shares.len();
     // An even spread and some; a share that gets more grows, one that gets nothing allocates nothing.
     let known = source.size_hint().0;
-    let likely = if partitions == 1 { known } else { known / partitions as usize * 2 }.clamp(4, capacity.max(4));
+    let likely = if partitions == 1 { known } else { known / partitions * 2 }.clamp(4, capacity.max(4));
     while let Some(value) = source.next() {
         let partition = route(&value);
         let Some(share) = shares.get_mut(partition as usize) else {
@@ -80,12 +85,13 @@ fn everything<T>(shares: Shares<T>, last: Option<T>, source: impl Iterator<Item 
 /// What became of one share: where it stands, or all its values and why.
 pub(crate) type Stored<T> = Result<Share, (Vec<T>, PublishError<()>)>;
 
-/// Stores share after share; the first refusal ends it, and everything not stored comes back.
+/// Stores share after share, behind what is stored already; the first refusal ends it, and everything not stored comes
+/// back.
 pub(crate) fn store<T>(
+    mut stored: Vec<Share>,
     shares: Shares<T>,
     mut append: impl FnMut(u32, Vec<T>) -> Stored<T>,
 ) -> Result<Vec<Share>, BatchError<T>> {
-    let mut stored = Vec::with_capacity(shares.len());
     let mut shares = (0..).zip(shares).filter(|(_, share)| !share.is_empty());
     while let Some((partition, share)) = shares.next() {
         match append(partition, share) {
@@ -101,18 +107,18 @@ pub(crate) fn store<T>(
 
 #[cfg(all(test, not(ringlog_loom)))]
 mod tests {
-    use super::{Spoilt, gather, store};
+    use super::{Spoilt, gather, shares, store};
     use crate::broker::error::{BatchError, PublishError, Share};
 
     #[test]
     fn shares_keep_the_order_of_the_source() {
-        let shares = gather(0..7, 3, 8, |n| n % 3).unwrap_or_else(|_| panic!("no limit is met"));
-        assert_eq!(shares, [vec![0, 3, 6], vec![1, 4], vec![2, 5]]);
+        let gathered = gather(0..7, shares(3), 8, |n| n % 3).unwrap_or_else(|_| panic!("no limit is met"));
+        assert_eq!(gathered, [vec![0, 3, 6], vec![1, 4], vec![2, 5]]);
     }
 
     #[test]
     fn an_endless_source_is_given_up_at_the_first_share_too_large() {
-        match gather(0_u32.., 2, 3, |n| n % 2) {
+        match gather(0_u32.., shares(2), 3, |n| n % 2) {
             Err(Spoilt::TooLarge { rest, partition: 0, len: 4 }) => assert_eq!(rest.len(), 7),
             _ => panic!("three records are the bound"),
         }
@@ -120,11 +126,11 @@ mod tests {
 
     #[test]
     fn a_source_of_known_size_comes_back_whole() {
-        match gather(vec![1; 10], 1, 3, |_| 0) {
+        match gather([1; 10].into_iter(), shares(1), 3, |_| 0) {
             Err(Spoilt::TooLarge { rest, .. }) => assert_eq!(rest.len(), 10),
             _ => panic!("three records are the bound"),
         }
-        match gather(vec![1; 10], 1, 30, |_| 5) {
+        match gather([1; 10].into_iter(), shares(1), 30, |_| 5) {
             Err(Spoilt::NoSuchPartition { rest, partition: 5 }) => assert_eq!(rest.len(), 10),
             _ => panic!("there is no partition 5"),
         }
@@ -132,7 +138,7 @@ mod tests {
 
     #[test]
     fn the_first_refusal_keeps_what_is_stored_and_returns_the_rest() {
-        let refused = store(vec![vec![1, 2], vec![], vec![3], vec![4]], |partition, share| {
+        let refused = store(Vec::new(), vec![vec![1, 2], vec![], vec![3], vec![4]], |partition, share| {
             if partition == 2 {
                 return Err((share, PublishError::Closed { value: (), topic: "t".into() }));
             }

@@ -72,12 +72,58 @@ impl<T: Send + Sync + 'static> Producer<T> {
     }
 
     /// Stores many values, as [`Topic::publish_batch`](crate::Topic::publish_batch) does.
+    ///
+    /// A batch for which there is room, of no more than an eighth of the capacity for any partition, is built where it will
+    /// lie, and the only allocation is that of the answer.
     pub fn publish_batch(&mut self, values: impl IntoIterator<Item = T>) -> Result<Vec<Share>, BatchError<T>> {
+        let mut values = values.into_iter();
+        let left_over = self.stage(&mut values);
+        let mut stored = Vec::with_capacity(self.logs.len());
+        if left_over.is_none() && self.core.life.admits() && self.store_staged(&mut stored) {
+            return Ok(stored);
+        }
+        self.publish_gathered(stored, left_over, values)
+    }
+
+    /// Routes values and puts them where they will lie, for as long as there are any and there is room. The one for which
+    /// there was none comes back, with its partition.
+    fn stage(&mut self, values: &mut impl Iterator<Item = T>) -> Option<(u32, T)> {
+        let staging = Staging(self);
+        let left_over = values.find_map(|value| {
+            let at = staging.0.route(&value);
+            let Some(log) = staging.0.logs.get_mut(at as usize) else { return Some((at, value)) };
+            log.stage(value).err().map(|refused| (at, refused.value))
+        });
+        std::mem::forget(staging);
+        left_over
+    }
+
+    /// Stores what is staged; false at the first partition that is closed.
+    fn store_staged(&mut self, stored: &mut Vec<Share>) -> bool {
+        (0..).zip(&mut self.logs).filter(|(_, log)| log.staged() > 0).all(|(partition, log)| {
+            let appended = log.store_staged();
+            stored.extend(appended.ok().map(|appended| core::share(partition, appended)));
+            log.staged() == 0
+        })
+    }
+
+    /// The way of batches for which there is no room: takes back what is staged, gathers the rest, and waits.
+    #[cold]
+    fn publish_gathered(
+        &mut self,
+        stored: Vec<Share>,
+        left_over: Option<(u32, T)>,
+        values: impl Iterator<Item = T>,
+    ) -> Result<Vec<Share>, BatchError<T>> {
         let core = self.core.clone();
-        let shares = batch::gather(values, core.partitions.get(), core.capacity(), |value| self.route(value))
+        let mut shares = batch::shares(core.partitions.get());
+        self.logs.iter_mut().zip(&mut shares).for_each(|(log, share)| log.unstage(share));
+        let (mut routed, first) = left_over.unzip();
+        let route = |value: &T| routed.take().unwrap_or_else(|| self.route(value));
+        let shares = batch::gather(first.into_iter().chain(values), shares, core.capacity(), route)
             .map_err(|spoilt| core.spoilt(spoilt))?;
         let mut deadline = None;
-        batch::store(shares, |partition, share| {
+        batch::store(stored, shares, |partition, share| {
             if !core.life.admits() {
                 return Err((share, core.refuse(())));
             }
@@ -197,6 +243,15 @@ impl<T: Send + Sync + 'static> Producer<T> {
             Ok(appended) => Ok(core::share(partition, appended)),
             Err(error) => Err((share, core.explain(partition, error))),
         }
+    }
+}
+
+/// Records that lie in their places unpublished while user code runs: a panic of it forgets them.
+struct Staging<'a, T: Send + Sync + 'static>(&'a mut Producer<T>);
+
+impl<T: Send + Sync + 'static> Drop for Staging<'_, T> {
+    fn drop(&mut self) {
+        self.0.logs.iter_mut().for_each(LogProducer::abandon);
     }
 }
 

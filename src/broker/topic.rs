@@ -113,10 +113,11 @@ impl<T: Send + Sync + 'static> Topic<T> {
     pub fn publish_batch(&self, values: impl IntoIterator<Item = T>) -> Result<Vec<Share>, BatchError<T>> {
         let core = &*self.0;
         let capacity = core.capacity();
-        let shares = batch::gather(values, core.partitions.get(), capacity, |value| core.route(value))
+        let shares = batch::shares(core.partitions.get());
+        let shares = batch::gather(values.into_iter(), shares, capacity, |value| core.route(value))
             .map_err(|spoilt| core.spoilt(spoilt))?;
         let mut deadline = None;
-        batch::store(shares, |partition, share| {
+        batch::store(Vec::with_capacity(shares.len()), shares, |partition, share| {
             if !core.life.admits() || core.exclusive {
                 return Err((share, core.refuse(())));
             }

@@ -271,8 +271,12 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> MemberTask<T, D> {
                         began = now;
                         chunk = self.slots[index].held.as_ref().map_or(1, |held| held.chunk);
                     }
-                    if self.slots[index].lane.word.differs(self.slots[index].seen) {
+                    let Slot { lane, held, seen } = &self.slots[index];
+                    if lane.word.differs(*seen) {
                         return Step::Worked { handled, more: true };
+                    }
+                    if held.as_ref().is_some_and(|held| held.reader.caught_up()) {
+                        return Step::Worked { handled, more: false };
                     }
                 }
             }

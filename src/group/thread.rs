@@ -4,8 +4,8 @@
 //!
 //! Lanes are visited in the order of their partition, so that groups of one partition follow each other over the same
 //! records while they are in the cache. A lane that is not ours, paused or over is left out until somebody rings. A lane
-//! that gave a small batch is left alone for the policy's pace: polling the line that is about to be written is the
-//! largest single loss there is. When nothing worked, the policy's spin, then sleep on the lanes' events, the earliest
+//! that has caught up with its producer is left alone for the policy's pace: polling the line that is about to be written
+//! is the largest single loss there is. When nothing worked, the policy's spin, then sleep on the lanes' events, the earliest
 //! backoff and the bell.
 #![forbid(unsafe_code)]
 
@@ -19,8 +19,6 @@ use std::fmt;
 
 /// Records that one lane may hand over before the next lane's turn.
 const BUDGET: usize = 4_096;
-/// A batch below this is small: the producer is near.
-const SMALL: usize = 64;
 
 /// Drives the tasks that come into `inbox` on this thread, until it is told to stop or `ends` says so. Tasks left are
 /// dropped, which hands their lanes over; so they are when a step panics, and the panic goes on.
@@ -127,9 +125,9 @@ impl Driver {
                 continue;
             }
             match self.tasks[visit.task].step(visit.lane, turn) {
-                Step::Worked { handled, more } => {
+                Step::Worked { more, .. } => {
                     worked = true;
-                    if !more && handled < SMALL && visit.pace > 0 {
+                    if !more && visit.pace > 0 {
                         visit.paced_until = Some(ticks().wrapping_add(visit.pace));
                     }
                 }

@@ -53,6 +53,36 @@ impl<T: Send + Sync + 'static> LogProducer<T> {
         }
     }
 
+    /// Puts a record into its place without storing it yet, if there is room: batches are built in place. See [`Exclusive::stage`].
+    #[inline(always)]
+    pub fn stage(&mut self, value: T) -> Result<(), Refused<T>> {
+        self.tail.stage(value)
+    }
+
+    /// Stores what was staged, all at once. When the partition is closed it stays staged.
+    #[inline]
+    pub fn store_staged(&mut self) -> Result<AppendedAll, AppendError<()>> {
+        match self.tail.publish_staged() {
+            Ok(offsets) => Ok(self.log.stored_all(offsets, false)),
+            Err(why) => Err(self.log.refusal(why, (), self.tail.staged(), Duration::ZERO)),
+        }
+    }
+
+    /// How many records are staged.
+    pub fn staged(&self) -> usize {
+        self.tail.staged()
+    }
+
+    /// Moves what was staged to the end of `values`.
+    pub fn unstage(&mut self, values: &mut Vec<T>) {
+        self.tail.unstage(values);
+    }
+
+    /// Forgets what was staged; see [`Exclusive::abandon`].
+    pub fn abandon(&mut self) {
+        self.tail.abandon();
+    }
+
     /// Publishes in place if there is room: `fill` gets the record that lies in the slot, one that everybody is past, so that its
     /// buffers can be used again; where none lies there yet `fresh` makes one.
     ///

@@ -4,7 +4,8 @@
 use std::fmt;
 use std::ops::Range;
 
-use crate::ring::slot::{Batch, Page, contain};
+use crate::ring::batch::Batch;
+use crate::ring::slot::{Page, contain};
 use crate::ring::tail::Tail;
 use crate::ring::{Body, Refused, Why};
 use crate::seq::Seq;
@@ -17,7 +18,9 @@ use crate::sync::Arc;
 pub struct Exclusive<T> {
     /// The position to publish next.
     next: u64,
-    /// Where the room ends that was granted on this page.
+    /// How many records lie in their slots from there on, not published yet.
+    staged: u64,
+    /// Where the room ends that was granted on this page, which is the one of `next + staged`.
     limit: u64,
     /// A position's slot on its page: one less than the slots of a page.
     mask: u64,
@@ -30,7 +33,7 @@ impl<T: Send + Sync + 'static> Exclusive<T> {
     pub(super) fn new(ring: Arc<Body<T>>) -> Self {
         // No room at first, so this page is never written before the first grant names one.
         let (page, mask, tail) = (*ring.pages.page(0), ring.geometry.slots() as u64 - 1, ring.tail.clone());
-        Self { next: 0, limit: 0, mask, page, tail, ring }
+        Self { next: 0, staged: 0, limit: 0, mask, page, tail, ring }
     }
 
     /// Publishes the value in `from`, which is empty then; a refusal leaves it there.
@@ -90,6 +93,69 @@ impl<T: Send + Sync + 'static> Exclusive<T> {
         Ok(self.publish(slot))
     }
 
+    /// Puts a value into its slot without publishing it: batches are built in place, value by value.
+    ///
+    /// [`publish_staged`](Self::publish_staged) publishes what was staged, [`unstage`](Self::unstage) gives it back. Until
+    /// either, nothing else may be published. The record that lay in the slot is dropped here, whatever becomes of the
+    /// batch: so no more than an eighth of the capacity can be staged, which is also the most that producers are promised
+    /// before they need it. Beyond that it is refused as if the ring were full.
+    #[inline]
+    pub fn stage(&mut self, value: T) -> Result<(), Refused<T>> {
+        let at = self.next + self.staged;
+        if at == self.limit {
+            if let Err(why) = self.turn(at) {
+                return Err(Refused { value, why });
+            }
+        }
+        let old = self.page.stage((at & self.mask) as usize, value);
+        self.staged += 1;
+        contain(old);
+        Ok(())
+    }
+
+    /// Publishes what was staged, all at once; it stays staged when the ring is sealed.
+    #[inline]
+    pub fn publish_staged(&mut self) -> Result<Range<Seq>, Why> {
+        let (first, count) = (self.next, self.staged);
+        if !self.tail.begin(first) {
+            return Err(Why::Sealed);
+        }
+        for (number, slot, len) in self.ring.geometry.parts(first, count) {
+            // Found by `stage`, and replaced by nobody but this producer.
+            if let Ok(Some(physical)) = self.ring.find(number) {
+                let page = self.ring.pages.page(physical);
+                (slot..slot + len).for_each(|slot| page.mark(slot));
+            }
+        }
+        (self.next, self.staged) = (first + count, 0);
+        self.tail.finish(self.next);
+        Ok(self.tail.seq(first)..self.tail.seq(self.next))
+    }
+
+    /// How many records are staged.
+    pub fn staged(&self) -> usize {
+        self.staged as usize
+    }
+
+    /// Moves what was staged to the end of `values`.
+    pub fn unstage(&mut self, values: &mut Vec<T>) {
+        values.reserve(self.staged());
+        for (number, slot, len) in self.ring.geometry.parts(self.next, self.staged) {
+            if let Ok(Some(physical)) = self.ring.find(number) {
+                let page = self.ring.pages.page(physical);
+                values.extend((slot..slot + len).map(|slot| page.unstage(slot)));
+            }
+        }
+        self.abandon();
+    }
+
+    /// Forgets that anything was staged: the values stay where they are and are dropped when their slots are used again,
+    /// or with the ring.
+    pub fn abandon(&mut self) {
+        self.staged = 0;
+        self.aim(self.next);
+    }
+
     /// Publishes all of `values`, which are consecutive and then gone from the vector, or none of them.
     pub fn try_push_all(&mut self, values: &mut Vec<T>) -> Result<Range<Seq>, Why> {
         let (first, count) = (self.next, values.len() as u64);
@@ -107,10 +173,11 @@ impl<T: Send + Sync + 'static> Exclusive<T> {
                 batch.put(self.ring.pages.page(physical), number, slot, len);
             }
         }
-        self.tail.finish(first + count);
+        self.next = first + count;
+        self.tail.finish(self.next);
         batch.finish();
-        self.go_to(first + count);
-        Ok(self.tail.seq(first)..self.tail.seq(first + count))
+        self.aim(self.next);
+        Ok(self.tail.seq(first)..self.tail.seq(self.next))
     }
 
     #[inline(always)]
@@ -128,11 +195,22 @@ impl<T: Send + Sync + 'static> Exclusive<T> {
     }
 
     /// Room for one more.
+    #[inline(always)]
+    fn grant(&mut self) -> Result<(), Why> {
+        debug_assert!(self.staged == 0, "published around what is staged");
+        self.turn(self.next)
+    }
+
+    /// Room for a record at `at`, behind those that are staged.
     #[cold]
     #[inline(never)]
-    fn grant(&mut self) -> Result<(), Why> {
-        self.reserve(1)?;
-        self.go_to(self.next);
+    fn turn(&mut self, at: u64) -> Result<(), Why> {
+        let count = at - self.next + 1;
+        if count > self.ring.geometry.capacity().eighth() {
+            return Err(Why::Full);
+        }
+        self.reserve(count)?;
+        self.aim(at);
         Ok(())
     }
 
@@ -148,17 +226,16 @@ impl<T: Send + Sync + 'static> Exclusive<T> {
         Ok(())
     }
 
-    /// Goes on at `next`, with what room is left on its page, if that page is there.
-    fn go_to(&mut self, next: u64) {
-        self.next = next;
-        self.limit = next;
-        let room = self.ring.room(self.ring.granted(), next);
+    /// Goes on at `at`, with what room is left on its page, if that page is there.
+    fn aim(&mut self, at: u64) {
+        self.limit = at;
+        let room = self.ring.room(self.ring.granted(), at);
         if room == 0 {
             return;
         }
-        if let Ok(Some(physical)) = self.ring.find(self.ring.geometry.page(next)) {
+        if let Ok(Some(physical)) = self.ring.find(self.ring.geometry.page(at)) {
             self.page = *self.ring.pages.page(physical);
-            self.limit = (next + room).min((next | self.mask) + 1);
+            self.limit = (at + room).min((at | self.mask) + 1);
         }
     }
 }

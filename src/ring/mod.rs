@@ -86,6 +86,8 @@
 //! | has_old:A | mark, load | Relaxed | the slot is the claimant's; the clear came with the entry |
 //! | lend:A | mark, load | Relaxed | the same |
 //! | lend:B | mark, store | Relaxed | nobody reads it before it is published |
+//! | stage:A | mark, store | Relaxed | as lend:B |
+//! | unstage:A | mark, store | Relaxed | as lend:B |
 //! | mark:A | mark, store | Release | the record before its mark; pairs with published:A, all_marked:A |
 //! | tag:A | tag, store | Release | the record before its tag; pairs with published:B |
 //! | published:A | mark, load | Acquire | the reader reads the record; pairs with mark:A |
@@ -112,6 +114,8 @@
 //! Nothing is SeqCst but the fence pair of inv. 3 and the barrier pair of `begin` and `seal`.
 #![deny(unsafe_code)]
 
+#[allow(unsafe_code)]
+mod batch;
 mod bias;
 mod chunks;
 mod exclusive;

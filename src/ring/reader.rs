@@ -99,6 +99,13 @@ impl<T: Send + Sync + 'static> Reader<T> {
         }
     }
 
+    /// True when the last look ended at a record that was not published yet, and all before it has been handled: looking
+    /// again at once would mostly take the line away from whoever is about to write it.
+    #[inline]
+    pub fn caught_up(&self) -> bool {
+        self.position == self.known && self.ring.geometry.slot(self.position) != 0
+    }
+
     /// Lets go of the page, while idle.
     pub fn release(&mut self) {
         self.known = self.position;

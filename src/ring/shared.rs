@@ -3,8 +3,9 @@
 
 use std::ops::Range;
 
+use crate::ring::batch::Batch;
 use crate::ring::bias::Stand;
-use crate::ring::slot::{Batch, contain};
+use crate::ring::slot::contain;
 use crate::ring::tail::Look;
 use crate::ring::{Body, Refused, Why};
 use crate::seq::Seq;

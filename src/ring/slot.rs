@@ -12,7 +12,8 @@
 //!
 //! | functions                           | caller                                                                 |
 //! |-------------------------------------|------------------------------------------------------------------------|
-//! | `put_*`, `tag`, `mark`, `Batch::put` | who claimed the slot, once (inv. 1), on the page found before the claim (inv. 4) |
+//! | `put_*`, `stage`, `tag`, `mark`, `batch` | who claimed the slot, once (inv. 1), on the page found before the claim (inv. 4) |
+//! | `unstage`                           | who staged there and has not published since                           |
 //! | `published`, `record`               | who holds the page (inv. 3), up to what it saw marked                  |
 //! | `all_marked`, `clear`               | who took the page out of RETIRED (inv. 5)                              |
 //! | `drop_values`                       | `Drop` of the ring                                                     |
@@ -34,7 +35,7 @@ const PUBLISHED: u8 = 1;
 /// A record of an earlier use lies in the slot, for the next writer to drop.
 const OLD: u8 = 2;
 
-type Cell<T> = UnsafeCell<MaybeUninit<T>>;
+pub(super) type Cell<T> = UnsafeCell<MaybeUninit<T>>;
 
 /// The tag comes first.
 #[repr(C)]
@@ -109,13 +110,13 @@ impl<T> Page<T> {
     }
 
     #[inline(always)]
-    fn bare_cell(&self, i: usize) -> *const Cell<T> {
+    pub(super) fn bare_cell(&self, i: usize) -> *const Cell<T> {
         // SAFETY: as in `mark_of`; only asked of bare pages.
         unsafe { self.slots.cast::<Cell<T>>().add(i) }.as_ptr()
     }
 
     #[inline(always)]
-    fn tagged_cell(&self, i: usize) -> *const Cell<T> {
+    pub(super) fn tagged_cell(&self, i: usize) -> *const Cell<T> {
         self.tagged_slot(i).cast::<u8>().wrapping_add(offset_of!(Tagged<T>, value)).cast()
     }
 
@@ -126,7 +127,7 @@ impl<T> Page<T> {
 
     /// True when a slot carries a tag beside its record.
     #[inline(always)]
-    fn tagged(&self) -> bool {
+    pub(super) fn tagged(&self) -> bool {
         self.value != 0
     }
 
@@ -159,7 +160,7 @@ impl<T> Page<T> {
 
     /// Has `put` write to `cell` of slot `i`; gives back what lay there.
     #[inline(always)]
-    fn refill(&self, cell: *const Cell<T>, i: usize, put: impl FnOnce(*mut T)) -> Option<T> {
+    pub(super) fn refill(&self, cell: *const Cell<T>, i: usize, put: impl FnOnce(*mut T)) -> Option<T> {
         // SAFETY: a cell of this page, alive as long as the ring.
         let cell = unsafe { &*cell };
         cell.with_mut(|slot| {
@@ -199,6 +200,27 @@ impl<T> Page<T> {
     pub(super) fn put_bare(&self, i: usize, value: T) -> Option<T> {
         // SAFETY: inv. 1: the slot is the claimant's alone until it is marked.
         self.refill(self.bare_cell(i), i, |slot| unsafe { slot.write(value) })
+    }
+
+    /// Moves `value` into slot `i` of a bare page, unpublished; gives back what lay there.
+    #[inline(always)]
+    pub(super) fn stage(&self, i: usize, value: T) -> Option<T> {
+        let old = self.put_bare(i, value);
+        if needs_drop::<T>() {
+            // ORD(stage:A) Relaxed: only this producer, and `Drop` behind everybody, read the mark before it is published.
+            self.mark_of(i).store(OLD, Relaxed);
+        }
+        old
+    }
+
+    /// Takes back the value that was staged in slot `i`.
+    pub(super) fn unstage(&self, i: usize) -> T {
+        // ORD(unstage:A) Relaxed: as in `stage`. First of all, so that the value is not there twice.
+        self.mark_of(i).store(EMPTY, Relaxed);
+        // SAFETY: a cell of this page, alive as long as the ring.
+        let cell = unsafe { &*self.bare_cell(i) };
+        // SAFETY: inv. 1: the slot is the exclusive producer's alone; a value was staged there and is read once.
+        cell.with_mut(|slot| unsafe { slot.cast::<T>().read() })
     }
 
     /// Publishes slot `i`.
@@ -340,63 +362,6 @@ pub(super) fn contain<T>(value: T) {
     if needs_drop::<T>() {
         if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(value))) {
             std::mem::forget(payload); // its own destructor might panic in turn
-        }
-    }
-}
-
-/// A batch on its way into slots, and the old values on their way out: they move into the room that the new ones leave.
-pub(super) struct Batch<'a, T> {
-    values: &'a mut Vec<T>,
-    len: usize,
-    moved: usize,
-    old: usize,
-}
-
-impl<'a, T> Batch<'a, T> {
-    /// Takes all of `values`, which are this batch's from now on and must all be put.
-    pub(super) fn new(values: &'a mut Vec<T>) -> Self {
-        let len = values.len();
-        // SAFETY: 0 is within the capacity; the elements are moved out one by one by `put`.
-        unsafe { values.set_len(0) };
-        Self { values, len, moved: 0, old: 0 }
-    }
-
-    /// Publishes the next `count` values in slots `from..` of `page`, which has number `number`.
-    pub(super) fn put(&mut self, page: &Page<T>, number: u64, from: usize, count: usize) {
-        debug_assert!(self.moved + count <= self.len, "more slots than values");
-        if page.tagged() {
-            (from..from + count).for_each(|i| self.move_one(page, page.tagged_cell(i), i));
-            (from..from + count).for_each(|i| page.tag(i, number));
-        } else {
-            (from..from + count).for_each(|i| self.move_one(page, page.bare_cell(i), i));
-        }
-        (from..from + count).for_each(|i| page.mark(i));
-    }
-
-    /// Moves the next value into `cell` of slot `i`.
-    #[inline(always)]
-    fn move_one(&mut self, page: &Page<T>, cell: *const Cell<T>, i: usize) {
-        // SAFETY: within the vector's room.
-        let next = unsafe { self.values.as_ptr().add(self.moved) };
-        self.moved += 1;
-        // SAFETY: inv. 1: the slot is the claimant's alone; the value is below `len` and is not used again.
-        if let Some(old) = page.refill(cell, i, |slot| unsafe { slot.copy_from_nonoverlapping(next, 1) }) {
-            // SAFETY: within the vector's room: there are no more old values than moved ones.
-            let room = unsafe { self.values.as_mut_ptr().add(self.old) };
-            // SAFETY: what lay there was moved out.
-            unsafe { room.write(old) };
-            self.old += 1;
-        }
-    }
-
-    /// Drops the old values, now that all marks are set.
-    pub(super) fn finish(self) {
-        debug_assert!(self.moved == self.len, "a value was not put");
-        for i in 0..self.old {
-            // SAFETY: within the vector's room.
-            let old = unsafe { self.values.as_ptr().add(i) };
-            // SAFETY: `put` wrote an old value there, and it is read once.
-            contain(unsafe { old.read() });
         }
     }
 }

@@ -12,14 +12,11 @@ use crate::machine;
 
 /// Records lent at once.
 const RUN: usize = 256;
-/// Batches below this are small: the reader then leaves the line alone that is being written, for as long as its wait
-/// policy says.
-const SMALL: usize = 64;
 
 /// One exclusive producer and a reader that paces itself as the balanced policy does.
 pub fn exclusive(capacity: usize) -> (ExclusiveTx, RingRx) {
     let (ring, rx) = open(capacity, Producers::Exclusive);
-    (ExclusiveTx { producer: ring.exclusive().expect("asked once"), batch: Vec::with_capacity(64) }, rx)
+    (ExclusiveTx { producer: ring.exclusive().expect("asked once") }, rx)
 }
 
 /// Shared producers (clone the first) and such a reader.
@@ -41,7 +38,6 @@ fn open(capacity: usize, producers: Producers) -> (Arc<Ring<Event>>, RingRx) {
 #[derive(Debug)]
 pub struct ExclusiveTx {
     producer: Exclusive<Event>,
-    batch: Vec<Event>,
 }
 
 impl Transmit for ExclusiveTx {
@@ -54,10 +50,12 @@ impl Transmit for ExclusiveTx {
 
     #[inline(always)]
     fn send_batch(&mut self, first: u64, n: u64) {
-        self.batch.extend((first..first + n).map(Event::new));
-        while self.producer.try_push_all(&mut self.batch).is_err() {
-            machine::stuck();
+        for id in first..first + n {
+            while self.producer.stage(Event::new(id)).is_err() {
+                machine::stuck();
+            }
         }
+        self.producer.publish_staged().expect("the ring is open");
     }
 }
 
@@ -121,9 +119,11 @@ impl Receive for RingRx {
             self.reader.advance(to);
             self.gate.commit(self.epoch, from, to).expect("nobody moves the gate");
             seen += len;
-        }
-        if 0 < seen && seen < SMALL && self.pace > 0 {
-            self.leave_until = ticks() + self.pace;
+            if self.reader.caught_up() && self.pace > 0 {
+                // The line that is being written is left alone, for as long as the wait policy says.
+                self.leave_until = ticks() + self.pace;
+                break;
+            }
         }
         seen
     }
