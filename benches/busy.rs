@@ -17,7 +17,7 @@ use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-const BURST: u64 = 4_096;
+const BURST: u64 = 16_384;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let seconds = std::env::args().nth(1).and_then(|n| n.parse().ok()).unwrap_or(4);
