@@ -1,8 +1,8 @@
 //! What a publish says when it cannot store, how long it waits, and that it gives everything back.
 
 use ringlog::{
-    BatchError, Broker, BrokerConfig, GroupConfig, ManualClock, PublishError, Retain, SeekTo, Topic, TopicConfig,
-    Worker,
+    BatchError, Broker, BrokerConfig, GroupConfig, Manual, ManualClock, PublishError, Retain, SeekTo, Topic,
+    TopicConfig, Worker,
 };
 use std::sync::{Arc, mpsc};
 use std::thread;
@@ -306,4 +306,85 @@ fn a_handler_stops_waiting_when_the_lane_it_waits_for_becomes_its_own_thread_s()
     assert!(matches!(refused, PublishError::WouldDeadlock { value: 1, .. }), "{refused}");
     drop(open);
     broker.close(Some(Duration::ZERO));
+}
+
+#[test]
+fn a_quiet_publish_is_read_by_who_is_awake_and_wakes_nobody() {
+    let broker = Broker::new();
+    let topic = broker.create_topic("samples", TopicConfig::new().capacity(4)).unwrap();
+    let (lines, mut producer) = broker.create_exclusive("lines", TopicConfig::new().capacity(4)).unwrap();
+    let manual = Manual::new(1);
+    for topic in [&topic, &lines] {
+        let group = topic.group("readers", GroupConfig::earliest()).unwrap();
+        group.member("only").run(&manual).subscribe(|_| ()).unwrap();
+    }
+    let lag = || (topic.find_group("readers").unwrap().lag(), lines.find_group("readers").unwrap().lag());
+    // Both are awake at first.
+    assert_eq!(topic.publish_quietly(0).unwrap().offset(), 0);
+    assert_eq!(producer.publish_quietly(0).unwrap().offset(), 0);
+    manual.run(100);
+    assert_eq!(lag(), (0, 0));
+    // Now they sleep.
+    topic.publish_quietly(1).unwrap();
+    producer.publish_quietly(1).unwrap();
+    manual.run(100);
+    assert_eq!(lag(), (1, 1), "a quiet publish woke somebody");
+    topic.wake();
+    manual.run(100);
+    assert_eq!(lag(), (0, 1));
+    producer.publish(2).unwrap();
+    manual.run(100);
+    assert_eq!(lag(), (0, 0));
+}
+
+#[test]
+fn a_quiet_publish_that_finds_no_room_never_waits_and_gives_the_value_back() {
+    let broker = Broker::new();
+    let topic = broker.create_topic("samples", TopicConfig::new().capacity(1).block(None)).unwrap();
+    let (lines, mut producer) = broker.create_exclusive("lines", TopicConfig::new().capacity(1).block(None)).unwrap();
+    for topic in [&topic, &lines] {
+        topic.group("slow", GroupConfig::earliest()).unwrap();
+    }
+    topic.publish_quietly(0).unwrap();
+    producer.publish_quietly(0).unwrap();
+    let refused = [topic.publish_quietly(7).unwrap_err(), producer.publish_quietly(7).unwrap_err()];
+    assert!(refused.iter().all(|error| matches!(error, PublishError::Full { value: 7, .. })), "{refused:?}");
+    assert!(matches!(lines.publish_quietly(8), Err(PublishError::Exclusive { value: 8, .. })));
+    broker.close(Some(Duration::ZERO));
+    let refused = [topic.publish_quietly(9).unwrap_err(), producer.publish_quietly(9).unwrap_err()];
+    assert!(refused.iter().all(|error| matches!(error, PublishError::Closed { value: 9, .. })), "{refused:?}");
+}
+
+#[test]
+fn a_batch_goes_where_its_records_would_have_gone_one_by_one_however_large_it_is() {
+    let broker = Broker::new();
+    for size in [1, 2, 5, 40, 200, 700] {
+        let config = || TopicConfig::new().partitions(3).capacity(256).optional_key(|n: &u32| (n % 3 > 0).then_some(n));
+        let (topic, mut producer) = broker.create_exclusive(&format!("batches {size}"), config()).unwrap();
+        let single = broker.create_topic(&format!("singles {size}"), config()).unwrap();
+        for round in 0..3 {
+            let values = || (0..size).map(|n| round * 1_000 + n);
+            values().for_each(|value| assert!(single.publish(value).is_ok()));
+            producer.publish_batch(values()).unwrap();
+            let ends = |topic: &Topic<u32>| (0..3).map(|at| topic.end(at)).collect::<Vec<_>>();
+            assert_eq!(ends(&topic), ends(&single), "batches of {size}");
+        }
+    }
+}
+
+#[test]
+fn a_source_that_panics_stores_nothing_and_each_of_its_values_is_dropped_once() {
+    let broker = Broker::new();
+    let config = TopicConfig::new().partitions(2).capacity(64);
+    let (topic, mut producer) = broker.create_exclusive("arcs", config).unwrap();
+    let alive = Arc::new(());
+    for round in 0..50_usize {
+        let source = (0..8).map(|n| if n == 5 { panic!("no sixth") } else { alive.clone() });
+        let panics = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(producer.publish_batch(source))));
+        assert!(panics.is_err());
+        assert_eq!(topic.end(0).unwrap() + topic.end(1).unwrap(), 4 * round as u64);
+        producer.publish_batch((0..4).map(|_| alive.clone())).unwrap();
+    }
+    drop((topic, producer, broker));
+    assert_eq!(Arc::strong_count(&alive), 1);
 }

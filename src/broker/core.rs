@@ -20,6 +20,7 @@ use super::registry::AnyTopic;
 use super::route::{Router, Turns};
 use crate::group::{GroupStats, context};
 use crate::log::{AppendCtl, AppendError, Appended, AppendedAll, Log};
+use crate::ring::Why;
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use std::any::{Any, type_name};
@@ -104,6 +105,28 @@ impl<T: Send + Sync + 'static> Core<T> {
             }
         }
         self.append_slow(at, &mut value, block(self))
+    }
+
+    /// Stores the value at `at` by `offer`, now or not at all.
+    pub(crate) fn append_now(
+        &self,
+        at: u32,
+        value: T,
+        offer: impl FnOnce(&mut Option<T>) -> Option<Result<Appended, Why>>,
+    ) -> Result<Published, PublishError<T>> {
+        if !self.life.admits() {
+            return Err(self.refuse(value));
+        }
+        let mut from = Some(value);
+        let stored = offer(&mut from);
+        match (stored, from, self.logs.get(at as usize)) {
+            (Some(Ok(appended)), ..) => Ok(published(at, appended)),
+            (Some(Err(why)), Some(value), Some(log)) => {
+                Err(self.explain(at, log.refusal(why, value, 1, Duration::ZERO)))
+            }
+            (_, Some(value), _) => Err(self.no_such(at, value)),
+            (_, None, _) => unreachable!("what was not stored is still there"),
+        }
     }
 
     /// What could not be stored at once: waits, or says why not.

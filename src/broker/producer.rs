@@ -58,6 +58,21 @@ impl<T: Send + Sync + 'static> Producer<T> {
         self.append(Self::route, value, |_| Some(Duration::ZERO))
     }
 
+    /// Like [`Producer::try_publish`], but wakes nobody, so that the call makes no system call: for real-time threads.
+    ///
+    /// Members that are awake see the record as soon as ever; one that sleeps sees it with the next ordinary publish to the
+    /// partition, with [`Topic::wake`](crate::Topic::wake) of its topic, or when it looks of its own accord, after ten seconds at the latest. With
+    /// [`TopicConfig::prefault`](crate::TopicConfig::prefault) no memory is touched for the first time either.
+    ///
+    /// # Errors
+    ///
+    /// As [`Producer::try_publish`].
+    pub fn publish_quietly(&mut self, value: T) -> Result<Published, PublishError<T>> {
+        let at = self.route(&value);
+        let (core, logs) = (&self.core, &mut self.logs);
+        core.append_now(at, value, |from| Some(logs.get_mut(at as usize)?.offer_quietly(from)))
+    }
+
     /// Like [`Producer::publish`], but waits for room no longer than `limit` by the broker's clock, nor than the topic
     /// allows.
     #[inline]

@@ -71,6 +71,37 @@ impl<T: Send + Sync + 'static> Topic<T> {
         self.0.append(|value| self.0.route(value), value, |_| Some(Duration::ZERO))
     }
 
+    /// Like [`Topic::try_publish`], but wakes nobody, so that the call makes no system call: for real-time threads.
+    ///
+    /// Members that are awake see the record as soon as ever; one that sleeps sees it with the next ordinary publish to the
+    /// partition, with [`Topic::wake`], or when it looks of its own accord, after ten seconds at the latest. With
+    /// [`TopicConfig::prefault`](crate::TopicConfig::prefault) no memory is touched for the first time either.
+    ///
+    /// # Errors
+    ///
+    /// As [`Topic::try_publish`].
+    ///
+    /// ```
+    /// let broker = ringlog::Broker::new();
+    /// let samples = broker.create_topic("samples", ringlog::TopicConfig::<f32>::new())?;
+    /// samples.publish_quietly(0.25)?; // in the audio callback
+    /// samples.wake(); // now and then, elsewhere
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn publish_quietly(&self, value: T) -> Result<Published, PublishError<T>> {
+        let core = &*self.0;
+        if core.exclusive {
+            return Err(core.refuse(value));
+        }
+        let at = core.route(&value);
+        core.append_now(at, value, |from| Some(core.logs.get(at as usize)?.offer_quietly(from)))
+    }
+
+    /// Wakes the members that sleep, whoever they wait for: the other half of [`Topic::publish_quietly`].
+    pub fn wake(&self) {
+        self.0.logs.iter().for_each(|log| log.not_empty().notify());
+    }
+
     /// Like [`Topic::publish`], but waits for room no longer than `limit` by the broker's clock, nor than the topic
     /// allows.
     #[inline]

@@ -227,6 +227,12 @@ impl<T: Send + Sync + 'static> Log<T> {
         Ok(self.stored(offset, false))
     }
 
+    /// As [`Log::offer`], and wakes nobody: see [`Event::notify_quiet`].
+    pub fn offer_quietly(&self, from: &mut Option<T>) -> Result<Appended, Why> {
+        let offset = self.ring.try_push_from(from)?;
+        Ok(self.stored(offset, true))
+    }
+
     /// Stores one record if there is room. Lock-free; never waits.
     #[inline]
     pub fn try_append(&self, value: T) -> Result<Appended, AppendError<T>> {

@@ -35,6 +35,12 @@ impl<T: Send + Sync + 'static> LogProducer<T> {
         Ok(self.log.stored(offset, false))
     }
 
+    /// As [`Log::offer_quietly`].
+    pub fn offer_quietly(&mut self, from: &mut Option<T>) -> Result<Appended, Why> {
+        let offset = self.tail.try_push_from(from)?;
+        Ok(self.log.stored(offset, true))
+    }
+
     /// Stores one record if there is room. Wait-free.
     #[inline]
     pub fn try_append(&mut self, value: T) -> Result<Appended, AppendError<T>> {

@@ -6,6 +6,7 @@ mod memory;
 mod readers;
 mod records;
 mod seal;
+mod staging;
 mod storm;
 
 use super::{Exclusive, Options, Peek, Producers, Reader, Refused, Ring, Why};

@@ -1,0 +1,113 @@
+//! Batches that are built in place.
+
+use super::{FIRSTS, Peek, ring_at};
+use crate::ring::{Exclusive, Producers, Reader, Ring, Start, Why};
+use crate::sync::Arc;
+use std::sync::atomic::{AtomicIsize, Ordering};
+
+/// A value that counts how many of its kind are alive.
+struct Counted(u64, Arc<AtomicIsize>);
+
+impl Counted {
+    fn new(value: u64, alive: &Arc<AtomicIsize>) -> Self {
+        alive.fetch_add(1, Ordering::Relaxed);
+        Self(value, alive.clone())
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.1.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+fn alive(count: &AtomicIsize) -> isize {
+    count.load(Ordering::Relaxed)
+}
+
+fn pen(ring: &Arc<Ring<Counted>>) -> Exclusive<Counted> {
+    ring.exclusive().expect("asked once")
+}
+
+fn read(reader: &mut Reader<Counted>, values: &mut Vec<u64>) {
+    while let Peek::Ready(run) = reader.peek(usize::MAX) {
+        values.extend(run.iter().map(|value| value.0));
+        let to = run.first().plus(run.len() as u64);
+        reader.advance(to);
+    }
+}
+
+#[test]
+fn what_is_staged_is_seen_all_at_once_or_never_and_dropped_once() {
+    for first in FIRSTS {
+        for capacity in [1, 2, 3, 4, 8, 64, 2_048] {
+            let (count, ring) = (Arc::default(), ring_at(capacity, Producers::Exclusive, *first));
+            let (mut one, mut reader) = (pen(&ring), ring.reader(ring.end()));
+            let (mut expected, mut seen, mut back) = (Vec::new(), Vec::new(), Vec::new());
+            let most = (capacity / 8).max(1);
+            for round in 0..40_u64 {
+                let batch = 1 + round as usize % most;
+                for i in 0..batch {
+                    assert!(one.stage(Counted::new(round * 1_000 + i as u64, &count)).is_ok());
+                }
+                read(&mut reader, &mut seen);
+                assert_eq!(seen, expected, "staged, and already seen");
+                match round % 4 {
+                    1 => {
+                        one.unstage(&mut back);
+                        assert!(back.iter().map(|value| value.0).eq((0..batch as u64).map(|i| round * 1_000 + i)));
+                        back.clear();
+                    }
+                    3 => one.abandon(),
+                    _ => {
+                        assert_eq!(one.publish_staged().unwrap().start.lag_behind(ring.end()), 0);
+                        expected.extend((0..batch as u64).map(|i| round * 1_000 + i));
+                    }
+                }
+                assert_eq!(one.staged(), 0);
+                read(&mut reader, &mut seen);
+                assert_eq!(seen, expected);
+            }
+            assert!(one.try_push(Counted::new(7, &count)).is_ok());
+            drop((reader, one, ring));
+            assert_eq!(alive(&count), 0, "capacity {capacity}, from {first}");
+        }
+    }
+}
+
+#[test]
+fn no_more_is_staged_than_an_eighth_so_that_a_batch_given_up_costs_readers_no_more_than_a_promise() {
+    let count = Arc::default();
+    for (capacity, most) in [(1, 1), (8, 1), (16, 2), (64, 8)] {
+        let ring = ring_at(capacity, Producers::Exclusive, 0);
+        let mut one = pen(&ring);
+        for n in 0..3 * capacity as u64 {
+            assert!(one.try_push(Counted::new(n, &count)).is_ok());
+        }
+        (0..most).for_each(|n| assert!(one.stage(Counted::new(n, &count)).is_ok()));
+        assert!(
+            one.stage(Counted::new(9, &count)).is_err_and(|refused| refused.why == Why::Full && refused.value.0 == 9)
+        );
+        one.abandon();
+        assert!(ring.end().lag_behind(ring.earliest()) >= capacity as u64 - most);
+    }
+}
+
+#[test]
+fn a_gate_holds_back_what_is_staged_and_a_seal_what_would_be_published() {
+    let (count, ring) = (Arc::default(), ring_at(64, Producers::Exclusive, 0));
+    let (mut one, gate) = (pen(&ring), ring.join(Start::Earliest, 0));
+    for n in 0..60 {
+        assert!(one.try_push(Counted::new(n, &count)).is_ok());
+    }
+    (60..64).for_each(|n| assert!(one.stage(Counted::new(n, &count)).is_ok()));
+    assert!(one.stage(Counted::new(64, &count)).is_err(), "64 records are not committed");
+    ring.seal();
+    assert_eq!(one.publish_staged(), Err(Why::Sealed));
+    let mut back = Vec::new();
+    one.unstage(&mut back);
+    assert_eq!(back.iter().map(|value| value.0).collect::<Vec<_>>(), [60, 61, 62, 63]);
+    assert_eq!((ring.end().get(), gate.position().get()), (60, 0));
+    drop((back, one, ring));
+    assert_eq!(alive(&count), 0);
+}
