@@ -30,9 +30,15 @@ fn pen(ring: &Arc<Ring<Counted>>) -> Exclusive<Counted> {
 }
 
 fn read(reader: &mut Reader<Counted>, values: &mut Vec<u64>) {
-    while let Peek::Ready(run) = reader.peek(usize::MAX) {
-        values.extend(run.iter().map(|value| value.0));
-        let to = run.first().plus(run.len() as u64);
+    loop {
+        let to = match reader.peek(usize::MAX) {
+            Peek::Ready(run) => {
+                values.extend(run.iter().map(|value| value.0));
+                run.first().plus(run.len() as u64)
+            }
+            Peek::Pending => return,
+            Peek::Lapped { earliest } => panic!("read at once, and lapped before {}", earliest.get()),
+        };
         reader.advance(to);
     }
 }
@@ -65,6 +71,11 @@ fn what_is_staged_is_seen_all_at_once_or_never_and_dropped_once() {
                     }
                 }
                 assert_eq!(one.staged(), 0);
+                // The other ways to publish go on where this one left off.
+                assert!(one.try_push(Counted::new(round, &count)).is_ok());
+                let mut more = (0..round % capacity as u64).map(|i| Counted::new(i, &count)).collect();
+                one.try_push_all(&mut more).unwrap();
+                expected.extend([round].into_iter().chain(0..round % capacity as u64));
                 read(&mut reader, &mut seen);
                 assert_eq!(seen, expected);
             }
