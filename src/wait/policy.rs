@@ -12,17 +12,17 @@ use std::time::Duration;
 pub enum WaitPolicy {
     /// Looks again at once and spins longest before it sleeps.
     Latency,
-    /// Leaves a partition alone for 0.7 microseconds after a small batch, and spins a little before it sleeps.
+    /// Leaves a partition alone for 0.7 microseconds once it has caught up with it, and spins a little before it sleeps.
     #[default]
     Balanced,
-    /// Leaves a partition alone for 2.8 microseconds after a small batch: larger batches, fewer transfers.
+    /// Leaves a partition alone for 2.8 microseconds once it has caught up: larger batches, fewer transfers.
     Throughput,
     /// Never spins: sleeps as soon as there is nothing to do.
     Park,
 }
 
 impl WaitPolicy {
-    /// How long to leave a partition alone after a small batch that was not empty. Polling the line that is about to be
+    /// How long to leave a partition alone once everything in it has been handled. Polling the line that is about to be
     /// written costs its writer more than anything else a reader can do.
     pub const fn pace(self) -> Duration {
         match self {
