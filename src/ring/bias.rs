@@ -37,7 +37,9 @@
 //! 1. `owner` goes through its states in the order of the picture, and a hand is dealt once. So an owner that still finds its
 //!    own hand has owned the ring without a gap.
 //! 2. Of B and D not both miss the other side (the barriers): an owner that B lets in is waited for by everybody who takes
-//!    the ring later. Flags of earlier hands are looked at too: whoever took hand h may itself still be waiting.
+//!    the ring later. Flags of earlier hands are looked at too: whoever took hand h may itself still be waiting. And a flag
+//!    is written by the one thread that its hand was dealt to: of two that want a hand, the one that lost it keeps off,
+//!    or it would hide the owner inside.
 //! 3. Plain stores of the tail happen before every later owner's, and before every exchange: through `leave`, D and SHARED.
 //! 4. No user code runs between `enter` and `leave`. What waits at D waits for a few stores, or, where their thread has
 //!    lost its processor between them, until it runs again; at most [`HANDS`] times in a ring's life.
@@ -48,12 +50,15 @@
 //! |---------|------------------------|---------|----------------------------------------------------------------------------|
 //! | stand:A | `owner`, load          | Acquire | SHARED: the tail as its last owner left it (inv. 3); pairs with share:C. Own hand: we wrote it |
 //! | enter:A | `busy`, store          | Relaxed | before enter:B by the barrier pair                                          |
+//! | enter:C | light barrier          | SeqCst  | A before B; pairs with take_over:B, share:D                                 |
 //! | enter:B | `owner`, load          | Relaxed | compared only; after enter:A by the barrier pair                            |
 //! | leave:A | `busy`, store          | Release | our tail, for the next owner; pairs with wait:A                             |
-//! | take:A  | `owner`, CAS           | Relaxed | says whose turn it is and carries nothing: what the last owner did comes through `busy` |
-//! | wait:A  | `busy`, load           | Acquire | the tail of those who were inside; pairs with leave:A. After take:A and share:B by the barrier pair |
-//! | share:A | `owner`, load          | Acquire | as stand:A                                                                  |
-//! | share:B | `owner`, CAS           | Relaxed | as take:A                                                                   |
+//! | take_over:A | `owner`, CAS       | Relaxed | says whose turn it is and carries nothing: what the last owner did comes through `busy` |
+//! | take_over:B | heavy barrier      | SeqCst  | C before D; pairs with enter:C                                              |
+//! | wait:A  | `busy`, load           | Acquire | the tail of those who were inside; pairs with leave:A. After take_over:A and share:B by the barrier pair |
+//! | share:A | `owner`, load          | Acquire | as stand:A; SETTLING: its writer's exchange comes before our barrier too    |
+//! | share:B | `owner`, CAS           | Relaxed | as take_over:A                                                              |
+//! | share:D | heavy barrier          | SeqCst  | as take_over:B; pairs with enter:C                                          |
 //! | share:C | `owner`, store         | Release | what wait:A acquired, for everybody who finds SHARED; pairs with stand:A, share:A |
 #![forbid(unsafe_code)]
 
@@ -61,7 +66,7 @@ use crate::ring::Producers;
 use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::sync::atomic::{AtomicBool, AtomicU64};
 use crate::sync::hint::{barrier_is_asymmetric, heavy_barrier, light_barrier};
-use crate::sync::{explore, spin_loop, thread, thread_number};
+use crate::sync::{explore, passed, spin_loop, thread, thread_number};
 
 /// How often a ring is handed over before it is everybody's.
 const HANDS: usize = if cfg!(ringlog_loom) { 2 } else { 4 };
@@ -125,36 +130,47 @@ impl Bias {
     #[inline(always)]
     pub(super) fn stand(&self) -> Stand {
         let me = thread_number();
-        // ORD(stand:A) Acquire: SHARED: the tail as its last owner left it. Pairs with ORD(share:C).
-        let owner = Hand(self.owner.load(Acquire));
-        if owner.is_of(me) {
-            Stand::Owner(owner)
-        } else if owner.0 == SHARED {
-            Stand::Shared
-        } else {
-            self.take(me, owner)
+        loop {
+            // ORD(stand:A) Acquire: SHARED: the tail as its last owner left it. Pairs with ORD(share:C).
+            let owner = Hand(self.owner.load(Acquire));
+            if owner.is_of(me) {
+                return Stand::Owner(owner);
+            }
+            if owner.0 == SHARED {
+                passed("by exchange");
+                return Stand::Shared;
+            }
+            if let Some(mine) = self.take_over(me, owner) {
+                return Stand::Owner(mine);
+            }
         }
     }
 
-    /// Takes the ring over from `owner`, or finds out that it is everybody's.
+    /// Takes the ring over from `owner`, or makes it everybody's after the last hand. `None`: look again.
     #[cold]
     #[inline(never)]
-    fn take(&self, me: u64, owner: Hand) -> Stand {
+    fn take_over(&self, me: u64, owner: Hand) -> Option<Hand> {
         assert!(owner.0 != EXCLUDED, "this ring has one exclusive producer: publish through it");
         let nth = if owner.0 == NOBODY { 0 } else { owner.nth() + 1 };
         if owner.0 == SETTLING || nth == HANDS {
             self.share();
-            return Stand::Shared;
+            return None;
         }
         let mine = Hand::new(me, nth);
         explore();
-        // ORD(take:A) Relaxed: whose turn it is; what the last owner did comes through its flag. A failed one is found
-        // out by `enter`.
-        if self.owner.compare_exchange(owner.0, mine.0, Relaxed, Relaxed).is_ok() && nth > 0 {
+        // ORD(take_over:A) Relaxed: whose turn it is; what the last owner did comes through its flag. A failed one deals
+        // nothing: the flag of that hand is the winner's (inv. 2).
+        if self.owner.compare_exchange(owner.0, mine.0, Relaxed, Relaxed).is_err() {
+            passed("lost a hand");
+            return None;
+        }
+        if nth > 0 {
+            passed("taken over");
+            // ORD(take_over:B) SeqCst: the exchange before the look at the flags. Pairs with ORD(enter:C).
             heavy_barrier();
             self.wait(nth);
         }
-        Stand::Owner(mine)
+        Some(mine)
     }
 
     /// Makes the ring everybody's: afterwards nobody but by exchange claims anything.
@@ -166,8 +182,10 @@ impl Bias {
                 return;
             }
             explore();
-            // ORD(share:B) Relaxed: as in `take`.
+            // ORD(share:B) Relaxed: as in `take_over`.
             if owner == SETTLING || self.owner.compare_exchange(owner, SETTLING, Relaxed, Relaxed).is_ok() {
+                passed("settled");
+                // ORD(share:D) SeqCst: as in `take_over`. Pairs with ORD(enter:C).
                 heavy_barrier();
                 self.wait(HANDS);
                 // ORD(share:C) Release: what the owners left. Pairs with ORD(stand:A) and ORD(share:A).
@@ -183,6 +201,7 @@ impl Bias {
             let mut turns = 0_u32;
             // ORD(wait:A) Acquire: the tail of whoever was inside. Pairs with ORD(leave:A).
             while busy.load(Acquire) {
+                passed("waited");
                 turns += 1;
                 if turns % 64 == 0 { thread::yield_now() } else { spin_loop() }
             }
@@ -194,11 +213,14 @@ impl Bias {
     pub(super) fn enter(&self, hand: Hand) -> bool {
         // ORD(enter:A) Relaxed: before the load below by the barrier pair.
         self.busy[hand.nth()].store(true, Relaxed);
+        // ORD(enter:C) SeqCst: the flag before the second look. Pairs with ORD(take_over:B) and ORD(share:D).
         light_barrier();
         // ORD(enter:B) Relaxed: either we see that the ring was taken, or the taker, behind its heavy barrier, sees us.
         if self.owner.load(Relaxed) == hand.0 {
+            passed("entered");
             return true;
         }
+        passed("refused");
         self.leave(hand);
         false
     }

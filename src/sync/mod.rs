@@ -2,6 +2,12 @@
 //!
 //! Under `--cfg ringlog_loom` every name below is loom's; otherwise atomics of 64 bits are portable-atomic's (so that
 //! targets without them work) and the rest is std's. The facade never changes what an operation means.
+//!
+//! # Orderings
+//!
+//! | label           | operation           | order   | why this much, and why no more                  |
+//! |-----------------|---------------------|---------|-------------------------------------------------|
+//! | thread_number:A | next number, add    | Relaxed | wants different numbers only; carries nothing   |
 
 pub mod affinity;
 pub mod barrier;
@@ -50,19 +56,22 @@ pub fn processors() -> usize {
 }
 
 /// A number for the calling thread, which no other thread of the process ever has. At least 1, below 2^60.
+///
+/// A thread whose locals are gone already (on some systems, while it ends) gets another number with each call.
 #[inline(always)]
 pub fn thread_number() -> u64 {
     #[cfg(ringlog_loom)]
     loom::thread_local! { static NUMBER: std::cell::Cell<u64> = std::cell::Cell::new(0); }
     #[cfg(not(ringlog_loom))]
     thread_local! { static NUMBER: std::cell::Cell<u64> = const { std::cell::Cell::new(0) }; }
-    NUMBER.with(|number| match number.get() {
+    let known = NUMBER.try_with(|number| match number.get() {
         0 => {
             number.set(fresh_thread_number());
             number.get()
         }
         known => known,
-    })
+    });
+    known.unwrap_or_else(|_| fresh_thread_number())
 }
 
 #[cold]
@@ -96,3 +105,28 @@ pub fn explore() {
         TOUCH.fetch_add(1, atomic::Ordering::Relaxed);
     }
 }
+
+/// Says that this point was passed: nothing in real builds. Models ask [`points`] which ways an execution went.
+#[inline(always)]
+pub fn passed(point: &'static str) {
+    #[cfg(ringlog_loom)]
+    POINTS.with(|points| points.borrow_mut().push(point));
+    #[cfg(not(ringlog_loom))]
+    let _ = point;
+}
+
+/// The points passed since [`no_points`], in order.
+#[cfg(ringlog_loom)]
+pub fn points() -> Vec<&'static str> {
+    POINTS.with(|points| points.borrow().clone())
+}
+
+/// Forgets them: an execution begins.
+#[cfg(ringlog_loom)]
+pub fn no_points() {
+    POINTS.with(|points| points.borrow_mut().clear());
+}
+
+// All threads of a model run on one of the system's, so this is one list for them all, which loom does not see.
+#[cfg(ringlog_loom)]
+std::thread_local! { static POINTS: std::cell::RefCell<Vec<&'static str>> = const { std::cell::RefCell::new(Vec::new()) }; }
