@@ -27,6 +27,8 @@ fn full() -> Full {
     let capacity = Capacity::new(1).unwrap();
     let config = LogConfig { capacity, producers: Producers::Shared, retain: Retain::Recent, prefault: false };
     let log = Log::new(config, handle(&clock)).unwrap();
+    // Claimed by exchange from the start: `ring_bias` is about what comes before.
+    log.ring().share();
     let gate = log.join(Start::Earliest, 1);
     log.try_append(0).unwrap();
     Full { log, gate, clock }

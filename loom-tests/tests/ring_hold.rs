@@ -7,9 +7,12 @@ use loom_tests::{Model, Tally};
 use ringlog::internals::ring::{Gate, Options, Peek, Producers, Reader, Ring, Start};
 use ringlog::internals::seq::{Capacity, Seq};
 
+/// A ring; a shared one is claimed by exchange from the start (`ring_bias` is about what comes before).
 fn ring<T: Send + Sync + 'static>(capacity: usize, producers: Producers) -> Arc<Ring<T>> {
     let capacity = Capacity::new(capacity).unwrap();
-    Ring::with_spares(Options { capacity, producers, prefault: false, first: Seq::ZERO }, 0).unwrap()
+    let ring = Ring::with_spares(Options { capacity, producers, prefault: false, first: Seq::ZERO }, 0).unwrap();
+    ring.share();
+    ring
 }
 
 /// Reads without a gate, `looks` times: records are whole, in order, and lost ones are counted.

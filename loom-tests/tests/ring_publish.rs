@@ -10,9 +10,12 @@ use loom_tests::{Model, Tally};
 use ringlog::internals::ring::{Exclusive, Gate, Options, Peek, Producers, Reader, Ring, Start, Why};
 use ringlog::internals::seq::{Capacity, Seq};
 
+/// A ring; a shared one is claimed by exchange from the start (`ring_bias` is about what comes before).
 fn ring<T: Send + Sync + 'static>(capacity: usize, producers: Producers) -> Arc<Ring<T>> {
     let capacity = Capacity::new(capacity).unwrap();
-    Ring::with_spares(Options { capacity, producers, prefault: false, first: Seq::ZERO }, 0).unwrap()
+    let ring = Ring::with_spares(Options { capacity, producers, prefault: false, first: Seq::ZERO }, 0).unwrap();
+    ring.share();
+    ring
 }
 
 /// What handlers do, for producers to see: as many as there were commits.

@@ -137,7 +137,6 @@ impl Bias {
                 return Stand::Owner(owner);
             }
             if owner.0 == SHARED {
-                passed("by exchange");
                 return Stand::Shared;
             }
             if let Some(mine) = self.take_over(me, owner) {

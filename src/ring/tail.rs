@@ -6,7 +6,7 @@ use crate::seq::Seq;
 use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::sync::atomic::{AtomicBool, AtomicU64};
 use crate::sync::hint::{heavy_barrier, light_barrier};
-use crate::sync::{CachePadded, explore, spin_loop};
+use crate::sync::{CachePadded, explore, passed, spin_loop};
 
 /// The word, and what its lowest bit means (positions are counted from the ring's first offset, so they never wrap):
 ///
@@ -88,7 +88,11 @@ impl Tail {
         explore();
         // ORD(claim:B) Relaxed: it hands out positions and carries nothing; the right to write comes from the entry,
         // found before, which this exchange proves (inv. 4). A failed one reads nothing.
-        self.word.compare_exchange(nth << 1, (nth + count) << 1, Relaxed, Relaxed).is_ok()
+        let won = self.word.compare_exchange(nth << 1, (nth + count) << 1, Relaxed, Relaxed).is_ok();
+        if won {
+            passed("by exchange");
+        }
+        won
     }
 
     /// Exclusive: enters the stretch that a sealer waits for; false when sealed.
