@@ -23,6 +23,7 @@ fn main() {
             started.elapsed()
         );
     }
+    hand_overs(records);
     histories_that_are_no_logs_are_refused();
     println!("test result: ok. every history was a log");
 }
@@ -52,6 +53,24 @@ fn scenarios(records: u64) -> Vec<(&'static str, Scenario)> {
     all.push(("sealed while producers run", sealed));
     all.push(("exclusive, sealed while it runs", Scenario { shape: Shape::Exclusive, producers: 1, ..sealed }));
     all
+}
+
+/// A shared ring is handed from thread to thread a few times in its life, and early: so many short lives of rings whose
+/// producers begin together, two and three of them, to their end or sealed before it.
+fn hand_overs(records: u64) {
+    let (lives, started) = (records / 10, std::time::Instant::now());
+    let base = Scenario { records: 20, groups: 1, lapped: 1, starts: Starts::Earliest, ..Scenario::default() };
+    let (mut published, mut delivered) = (0, 0);
+    for life in 0..lives {
+        let (producers, capacity) = (2 + (life % 2) as u32, if life % 4 < 2 { 2 } else { 64 });
+        let scenario = Scenario { producers, capacity, seal_early: life % 8 < 4, ..base };
+        let (more, read, _) = stress::run(&scenario);
+        (published, delivered) = (published + more, delivered + read);
+    }
+    println!(
+        "stress hand-overs, {lives} rings: {published} published, {delivered} delivered, {:.1?}",
+        started.elapsed()
+    );
 }
 
 /// The checker itself has to refuse what is no log.

@@ -208,7 +208,8 @@ fn seal_against_an_owner() {
 /// published with plain stores must lie there for it, if nobody but itself went by exchange.
 fn by_exchange(mine: usize, last: fn(&Ring<u64>) -> u64) -> impl Fn(&Tally) + Send + Sync + 'static {
     move |tally| {
-        let ring = ring(4);
+        // Room for all three is promised at once: a raise would look at the end, and so learn what the tail carries.
+        let ring = ring(24);
         let (mut reader, mut got) = (ring.reader(Seq::ZERO), Vec::new());
         // The first hand, and a page that the reader holds from the start: it will need no fence.
         ring.try_push(0).unwrap();

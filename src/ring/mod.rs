@@ -23,7 +23,8 @@
 //!
 //! | word                | written by                                            | read by                             |
 //! |---------------------|-------------------------------------------------------|-------------------------------------|
-//! | `tail`              | producers: each claim (shared), each publish (exclusive); `seal` | producers, joiners, statistics |
+//! | `tail`              | producers: each claim (shared), each publish (exclusive, or the owner of a shared ring); `seal` | producers, joiners, statistics |
+//! | owner and flags of a shared ring | see `bias`                               | its producers                       |
 //! | `granted` (offset, stamp) | `raise` upwards; `join` and `seek` add a stamp; all by RMW | producers out of room, joiners |
 //! | table entry, `newest` | who installs page n, by CAS; `newest` by the winner  | producers and readers, once per page |
 //! | mark, tag of a slot | its claimant; marks also by `clear`                   | readers (marks of bare, tags of tagged pages); `scan` |
@@ -33,7 +34,8 @@
 //!
 //! # Invariants
 //!
-//! 1. A position is claimed once: by the CAS on `tail`, or by the one exclusive producer. Until it is marked, its slot is
+//! 1. A position is claimed once: by the CAS on `tail`, by the one exclusive producer, or by the one owner of a shared
+//!    ring, while it has one (`bias` keeps the last two claims apart). Until it is marked, its slot is
 //!    the claimant's alone. No user code runs between claim and mark: values are built before and old ones dropped after.
 //! 2. Nobody claims at or beyond `granted`, and no gate stands further back than `granted` less the capacity. A raise counts only if no gate came or was moved since it loaded the word: the stamp says so. Page n is
 //!    installed only once `granted` has reached its first position; it replaces page n - N, which lies wholly below
@@ -42,13 +44,15 @@
 //!    after the entry was replaced and before it looks at holds. If the reader's fence comes first, `scan` sees the hold;
 //!    if `scan`'s comes first, the reader sees that the entry has gone. In both cases no page is used again under a reader.
 //! 4. A shared producer looks up its page before it claims. Page n gives way to n + N only once the tail is past page n, so
-//!    that a claim that succeeds proves the entry. From then on the missing mark keeps the page from being used again.
+//!    that a claim that succeeds proves the entry. (An owner's: nobody else moves the tail while it is one, and it moves it
+//!    only behind its marks.) From then on the missing mark keeps the page from being used again.
 //! 5. A physical page out of the table is used again by one thread that took it from RETIRED, saw every mark set (shared)
 //!    or published them all itself (exclusive), and found no hold on it. Nobody else can come to touch it.
 //! 6. Pages are freed with the ring, which readers and producers keep alive. There are N + spares, and at most one more for
 //!    each reader, unfinished claim and producer at work.
 //!
-//! A stalled producer delays what comes after its claim, and keeps one page; it stops no other producer that no gate stops.
+//! A stalled producer delays what comes after its claim, and keeps one page; it stops no other producer that no gate stops,
+//! but those that take a shared ring from its owner: they wait until its publish under way is done (`bias`, inv. 4).
 //! Page numbers count modulo 2^48, `granted` and gates modulo 2^40: a thread would have to sleep through as many pages
 //! (records) between two of its steps to take one for another. Positions inside a ring count from its first offset, in
 //! 64 bits, so that they do not wrap.
@@ -236,7 +240,8 @@ impl<T: Send + Sync + 'static> Body<T> {
         self.tail.producers()
     }
 
-    /// One past the last offset claimed (shared producers) or published (an exclusive one).
+    /// One past the last offset claimed (shared producers) or published (an exclusive one, or the one thread that publishes
+    /// to a shared ring). Readers may be a record or a batch ahead of what is published so: its marks come first.
     #[inline]
     pub fn end(&self) -> Seq {
         self.tail.end_seq()
@@ -255,8 +260,8 @@ impl<T: Send + Sync + 'static> Body<T> {
     }
 
     /// No claim succeeds afterwards. Returns the final end: an exclusive producer has published all below it, shared ones
-    /// have claimed it and are about to. Waits for a publish of an exclusive producer that is under way, in which no user
-    /// code runs.
+    /// have claimed it and are about to. Waits for a publish that is under way of an exclusive producer, or of the one
+    /// thread that has a shared ring to itself, in which no user code runs.
     pub fn seal(&self) -> Seq {
         self.share();
         self.tail.seq(self.tail.seal())

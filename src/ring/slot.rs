@@ -327,11 +327,9 @@ impl<T> Page<T> {
     }
 }
 
-/// Copies a value word by word.
-///
-/// Whoever publishes has usually just built it field by field. A load wider than the stores it reads from is not served
-/// by the store buffer: it waits until they are in the cache, and so for every store before them, those into the last
-/// slot among them. That makes a publish several times slower. Volatile keeps the words from being merged.
+/// Copies a value word by word: whoever publishes has usually just built it field by field. A load wider than the stores
+/// it reads from is not served by the store buffer: it waits until they are in the cache, and so for every store before
+/// them, those into the last slot among them: several times slower. Volatile keeps the words from being merged.
 ///
 /// # Safety
 /// `from` valid to read and `to` to write a `T`, both aligned for it, apart from each other; the value is at `to` afterwards,

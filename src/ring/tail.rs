@@ -12,7 +12,7 @@ use crate::sync::{CachePadded, explore, passed, spin_loop};
 ///
 /// | producers | bits 63..1              | bit 0                                                                     |
 /// |-----------|-------------------------|---------------------------------------------------------------------------|
-/// | shared    | records claimed so far  | SEALED: no claim succeeds any more                                        |
+/// | shared    | records claimed so far (by its owner: published) | SEALED: no claim succeeds any more               |
 /// | exclusive | records published so far | BUSY: the producer is between its look at `sealed` and its next position |
 #[derive(Debug)]
 pub(super) struct Tail {
@@ -52,7 +52,7 @@ impl Tail {
         seq.lag_behind(self.first)
     }
 
-    /// One past the last position claimed (shared) or published (exclusive).
+    /// One past the last position claimed (shared) or published (exclusive, or shared with an owner).
     #[inline]
     pub(super) fn end(&self) -> u64 {
         // ORD(end:A) Acquire: what an exclusive producer published below it. Pairs with ORD(finish:A) and ORD(begin:A).
@@ -110,7 +110,7 @@ impl Tail {
         true
     }
 
-    /// Exclusive: leaves it, with everything below `nth` published.
+    /// Exclusive: leaves it, with everything below `nth` published. The owner of a shared ring moves the tail so, too.
     #[inline(always)]
     pub(super) fn finish(&self, nth: u64) {
         // ORD(finish:A) Release: the records and marks before the end that covers them. Pairs with ORD(end:A)

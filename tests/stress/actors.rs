@@ -25,7 +25,13 @@ pub(crate) fn producers(stage: &Arc<Stage>) -> Vec<JoinHandle<Vec<Published>>> {
     }
     let spawn = |producer| {
         let stage = stage.clone();
-        thread::spawn(move || produce(&stage, producer, &mut Pen::Shared))
+        thread::spawn(move || {
+            stage.ready.fetch_add(1, Ordering::Relaxed);
+            while stage.ready.load(Ordering::Relaxed) < stage.scenario.producers {
+                thread::yield_now();
+            }
+            produce(&stage, producer, &mut Pen::Shared)
+        })
     };
     (0..stage.scenario.producers).map(spawn).collect()
 }

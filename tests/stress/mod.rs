@@ -3,7 +3,7 @@ mod actors;
 pub(crate) mod twin;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -115,6 +115,8 @@ pub(crate) struct Stage {
     pub ticks: Ticks,
     /// Set once every producer has returned and the ring is sealed.
     pub over: AtomicBool,
+    /// How many producers have arrived: they begin together.
+    pub ready: AtomicU32,
 }
 
 /// Runs `scenario`, checks its history, and returns how many records were published, delivered and missed.
@@ -124,7 +126,13 @@ pub(crate) fn run(scenario: &Scenario) -> (usize, usize, u64) {
     let capacity = Capacity::new(scenario.capacity).expect("a capacity in range");
     let options = Options { capacity, producers, prefault: false, first: Seq::new(scenario.first) };
     let ring = Ring::new(options).expect("memory for the ring");
-    let stage = Arc::new(Stage { scenario: *scenario, ring, ticks: Ticks::default(), over: AtomicBool::new(false) });
+    let stage = Arc::new(Stage {
+        scenario: *scenario,
+        ring,
+        ticks: Ticks::default(),
+        over: AtomicBool::new(false),
+        ready: AtomicU32::new(0),
+    });
     let (published, readings) = act(&stage);
     let log = check_log(scenario.first, published);
     readings.iter().for_each(|reading| check_reading(scenario.first, &log, reading));
