@@ -261,7 +261,7 @@ impl<T: Send + Sync + 'static> Producer<T> {
     }
 }
 
-/// Records that lie in their places unpublished while user code runs: a panic of it forgets them.
+/// Records that lie in their places unpublished while user code runs: a panic of it drops them.
 struct Staging<'a, T: Send + Sync + 'static>(&'a mut Producer<T>);
 
 impl<T: Send + Sync + 'static> Drop for Staging<'_, T> {

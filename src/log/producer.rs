@@ -84,7 +84,7 @@ impl<T: Send + Sync + 'static> LogProducer<T> {
         self.tail.unstage(values);
     }
 
-    /// Forgets what was staged; see [`Exclusive::abandon`].
+    /// Drops what was staged.
     pub fn abandon(&mut self) {
         self.tail.abandon();
     }

@@ -66,7 +66,7 @@ use crate::ring::Producers;
 use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::sync::atomic::{AtomicBool, AtomicU64};
 use crate::sync::hint::{barrier_is_asymmetric, heavy_barrier, light_barrier};
-use crate::sync::{explore, passed, spin_loop, thread, thread_number};
+use crate::sync::{explore, give_way, passed, thread_number};
 
 /// How often a ring is handed over before it is everybody's.
 const HANDS: usize = if cfg!(ringlog_loom) { 2 } else { 4 };
@@ -201,8 +201,8 @@ impl Bias {
             // ORD(wait:A) Acquire: the tail of whoever was inside. Pairs with ORD(leave:A).
             while busy.load(Acquire) {
                 passed("waited");
-                turns += 1;
-                if turns % 64 == 0 { thread::yield_now() } else { spin_loop() }
+                give_way(turns);
+                turns = turns.saturating_add(1);
             }
         }
     }

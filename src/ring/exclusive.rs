@@ -140,18 +140,22 @@ impl<T: Send + Sync + 'static> Exclusive<T> {
     /// Moves what was staged to the end of `values`.
     pub fn unstage(&mut self, values: &mut Vec<T>) {
         values.reserve(self.staged());
+        self.take_back(|value| values.push(value));
+    }
+
+    /// Drops what was staged.
+    pub fn abandon(&mut self) {
+        self.take_back(contain);
+    }
+
+    /// Shows `take` each value that was staged, and stages none any more.
+    fn take_back(&mut self, mut take: impl FnMut(T)) {
         for (number, slot, len) in self.ring.geometry.parts(self.next, self.staged) {
             if let Ok(Some(physical)) = self.ring.find(number) {
                 let page = self.ring.pages.page(physical);
-                values.extend((slot..slot + len).map(|slot| page.unstage(slot)));
+                (slot..slot + len).for_each(|slot| take(page.unstage(slot)));
             }
         }
-        self.abandon();
-    }
-
-    /// Forgets that anything was staged: the values stay where they are and are dropped when their slots are used again,
-    /// or with the ring.
-    pub fn abandon(&mut self) {
         self.staged = 0;
         self.aim(self.next);
     }

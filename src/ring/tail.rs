@@ -6,7 +6,7 @@ use crate::seq::Seq;
 use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::sync::atomic::{AtomicBool, AtomicU64};
 use crate::sync::hint::{heavy_barrier, light_barrier};
-use crate::sync::{CachePadded, explore, passed, spin_loop};
+use crate::sync::{CachePadded, explore, give_way, passed};
 
 /// The word, and what its lowest bit means (positions are counted from the ring's first offset, so they never wrap):
 ///
@@ -127,6 +127,7 @@ impl Tail {
                 // ORD(seal:B) Relaxed: before the load below by the barrier pair.
                 self.sealed.store(true, Relaxed);
                 heavy_barrier();
+                let mut turns = 0_u32;
                 loop {
                     // ORD(seal:C) Acquire: the end is final, and what lies below it is published. Pairs
                     // with ORD(finish:A).
@@ -134,7 +135,8 @@ impl Tail {
                     if word & 1 == 0 {
                         return word >> 1;
                     }
-                    spin_loop();
+                    give_way(turns);
+                    turns = turns.saturating_add(1);
                 }
             }
         }

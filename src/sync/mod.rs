@@ -92,6 +92,19 @@ pub fn spin_loop() {
     std::hint::spin_loop();
 }
 
+/// The `turn`-th turn of a wait for a few stores of another thread: spins, then gives up the processor, then sleeps, because
+/// that thread may need this very processor and rank below this one.
+pub fn give_way(turn: u32) {
+    match turn {
+        0..64 => spin_loop(),
+        64..128 => thread::yield_now(),
+        #[cfg(not(ringlog_loom))]
+        _ => drop(futex::Futex::new(0).wait(0, Some(std::time::Duration::from_micros(50)))),
+        #[cfg(ringlog_loom)]
+        _ => thread::yield_now(),
+    }
+}
+
 /// A preemption point for models, nothing in real builds.
 ///
 /// Loom remembers one last access per object, so that in a load-then-exchange loop a conflict with another thread's

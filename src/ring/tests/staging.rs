@@ -1,4 +1,5 @@
 //! Batches that are built in place.
+#![forbid(unsafe_code)]
 
 use super::{FIRSTS, Peek, ring_at};
 use crate::ring::{Exclusive, Producers, Reader, Ring, Start, Why};
