@@ -1,7 +1,8 @@
 //! ringlog against its peers: `cargo bench -p ringlog-benches --bench versus -- P1 P2 --rounds 9`.
 //!
 //! Ids choose scenarios (all without any). `--rounds`, `--repeats`, `--messages` set the size, `--unpinned` leaves the
-//! threads to the kernel, `--only TEXT` runs the contenders whose name has it, `--list` names the scenarios, `--strict` exits with 1 when a foundation bound is missed.
+//! threads to the kernel, `--calm NS` makes runs again beside which a cache line took longer to the other core and back,
+//! `--only TEXT` runs the contenders whose name has it, `--list` names the scenarios, `--strict` exits with 1 when a foundation bound is missed.
 use std::process::ExitCode;
 
 use ringlog_benches::judge::{Column, Verdict};
@@ -64,7 +65,7 @@ fn summary(verdicts: &[Verdict]) -> usize {
 }
 
 fn parse(mut words: impl Iterator<Item = String>) -> Result<Args, String> {
-    let (plan, scale) = (Plan { rounds: 9, repeats: 3 }, Scale { messages: 400_000 });
+    let (plan, scale) = (Plan { rounds: 9, repeats: 3, calm: f64::INFINITY }, Scale { messages: 400_000 });
     let mut args = Args { plan, scale, ids: Vec::new(), list: false, strict: false, only: String::new() };
     while let Some(word) = words.next() {
         let number = |next: Option<String>| {
@@ -77,6 +78,7 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Args, String> {
             "--strict" => args.strict = true,
             "--only" => args.only = words.next().unwrap_or_default(),
             "--unpinned" => machine::leave_unpinned(),
+            "--calm" => args.plan.calm = number(words.next())? as f64,
             "--rounds" => args.plan.rounds = number(words.next())? as usize,
             "--repeats" => args.plan.repeats = number(words.next())? as usize,
             "--messages" => args.scale.messages = number(words.next())?,

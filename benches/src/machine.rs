@@ -148,7 +148,8 @@ pub fn probe() -> Probe {
     Probe { round_trip: round_trip(100_000), instant: instant / 2.0, ticks, floor: noise_floor(&clock) }
 }
 
-fn round_trip(trips: u64) -> f64 {
+/// How long a cache line takes to the other core and back, in nanoseconds, over so many trips.
+pub fn round_trip(trips: u64) -> f64 {
     if one_core() {
         return f64::NAN;
     }
