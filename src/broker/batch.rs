@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 use super::error::{BatchError, PublishError, Share};
+use crate::ring::push_from;
 
 /// A batch by partition, each share in the order of the source.
 pub(crate) type Shares<T> = Vec<Vec<T>>;
@@ -51,21 +52,23 @@ pub(crate) fn gather<T>(
     // An even spread and some; a share that gets more grows, one that gets nothing allocates nothing.
     let known = source.size_hint().0;
     let likely = if partitions == 1 { known } else { known / partitions * 2 }.clamp(4, capacity.max(4));
-    while let Some(value) = source.next() {
-        let partition = route(&value);
+    let mut next = source.next();
+    while let Some(value) = &next {
+        let partition = route(value);
         let Some(share) = shares.get_mut(partition as usize) else {
-            let rest = everything(shares, Some(value), source);
+            let rest = everything(shares, next, source);
             return Err(Spoilt::NoSuchPartition { rest, partition });
         };
         if share.is_empty() {
             share.reserve(likely);
         }
-        share.push(value);
+        push_from(share, &mut next);
         let len = share.len();
         if len > capacity {
             let rest = everything(shares, None, source);
             return Err(Spoilt::TooLarge { rest, partition, len });
         }
+        next = source.next();
     }
     Ok(shares)
 }

@@ -103,14 +103,18 @@ impl<T: Send + Sync + 'static> Producer<T> {
     /// Routes values and puts them where they will lie, for as long as there are any and there is room. The one for which
     /// there was none comes back, with its partition.
     fn stage(&mut self, values: &mut impl Iterator<Item = T>) -> Option<(u32, T)> {
-        let staging = Staging(self);
-        let left_over = values.find_map(|value| {
-            let at = staging.0.route(&value);
-            let Some(log) = staging.0.logs.get_mut(at as usize) else { return Some((at, value)) };
-            log.stage(value).err().map(|refused| (at, refused.value))
-        });
+        let (staging, mut at) = (Staging(self), 0);
+        let mut left_over = None;
+        for value in values {
+            let value = left_over.insert(value);
+            at = staging.0.route(value);
+            let log = staging.0.logs.get_mut(at as usize);
+            if log.is_none_or(|log| log.stage(&mut left_over).is_err()) {
+                break;
+            }
+        }
         std::mem::forget(staging);
-        left_over
+        left_over.map(|value| (at, value))
     }
 
     /// Stores what is staged; false at the first partition that is closed.

@@ -120,7 +120,10 @@ impl<T> Rule<T> {
 
     /// The rule at work over so many partitions.
     pub(crate) fn over(self, partitions: NonZeroU32) -> Router<T> {
-        let keyed = self.key.map(|key| key.with(self.partitioner.clone(), partitions));
+        // Over one partition the rules that come with the crate have no choice, and need no key.
+        let decided = partitions.get() == 1 && self.partitioner.is_none();
+        let key = self.key.filter(|_| !decided);
+        let keyed = key.map(|key| key.with(self.partitioner.clone(), partitions));
         Router { keyed, keyless: self.partitioner, turns: Remainder::new(partitions), partitions }
     }
 }

@@ -59,10 +59,11 @@ impl<T: Send + Sync + 'static> LogProducer<T> {
         }
     }
 
-    /// Puts a record into its place without storing it yet, if there is room: batches are built in place. See [`Exclusive::stage`].
+    /// Puts the record in `from`, which is empty then, into its place without storing it yet, if there is room: batches are
+    /// built in place. See [`Exclusive::stage`].
     #[inline(always)]
-    pub fn stage(&mut self, value: T) -> Result<(), Refused<T>> {
-        self.tail.stage(value)
+    pub fn stage(&mut self, from: &mut Option<T>) -> Result<(), Why> {
+        self.tail.stage_from(from)
     }
 
     /// Stores what was staged, all at once. When the partition is closed it stays staged.

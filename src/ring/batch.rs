@@ -3,7 +3,22 @@
 //! The functions are as sound as those of `slot`: for callers that keep the invariants of the module `ring`, which claimed
 //! the slots, once (inv. 1), on pages found before the claim (inv. 4).
 
-use crate::ring::slot::{Cell, Page, contain};
+use crate::ring::slot::{Cell, Page, contain, move_words};
+
+/// Moves the value in `from`, where there must be one, to the end of `values`, word by word as into a slot.
+#[inline(always)]
+pub fn push_from<T>(values: &mut Vec<T>, from: &mut Option<T>) {
+    values.reserve(1);
+    let value: *const T = from.as_ref().expect("there is a value to move");
+    let len = values.len();
+    // SAFETY: room for one more was just reserved.
+    let place = unsafe { values.as_mut_ptr().add(len) };
+    // SAFETY: from one valid place to another; the value moved from is forgotten at once.
+    unsafe { move_words(value, place) };
+    std::mem::forget(from.take());
+    // SAFETY: the value lies there now.
+    unsafe { values.set_len(len + 1) }
+}
 
 /// A batch on its way into slots, and the old values on their way out: they move into the room that the new ones leave.
 pub(super) struct Batch<'a, T> {

@@ -107,7 +107,27 @@ impl<T: Send + Sync + 'static> Exclusive<T> {
                 return Err(Refused { value, why });
             }
         }
-        let old = self.page.stage((at & self.mask) as usize, value);
+        let slot = (at & self.mask) as usize;
+        let old = self.page.put_bare(slot, value);
+        self.page.stage(slot);
+        self.staged += 1;
+        contain(old);
+        Ok(())
+    }
+
+    /// As [`stage`](Self::stage), for a value that has an address already; a refusal leaves it there.
+    ///
+    /// # Panics
+    /// When there is no value.
+    #[inline(always)]
+    pub fn stage_from(&mut self, from: &mut Option<T>) -> Result<(), Why> {
+        let at = self.next + self.staged;
+        if at == self.limit {
+            self.turn(at)?;
+        }
+        let slot = (at & self.mask) as usize;
+        let old = self.page.put_bare_from(slot, from);
+        self.page.stage(slot);
         self.staged += 1;
         contain(old);
         Ok(())

@@ -138,6 +138,7 @@ mod table;
 mod tail;
 mod types;
 
+pub use batch::push_from;
 pub use exclusive::Exclusive;
 pub use gate::Gate;
 pub use reader::{Peek, Reader};

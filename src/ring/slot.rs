@@ -202,15 +202,13 @@ impl<T> Page<T> {
         self.refill(self.bare_cell(i), i, |slot| unsafe { slot.write(value) })
     }
 
-    /// Moves `value` into slot `i` of a bare page, unpublished; gives back what lay there.
+    /// Says that the value just put into slot `i` of a bare page is not published.
     #[inline(always)]
-    pub(super) fn stage(&self, i: usize, value: T) -> Option<T> {
-        let old = self.put_bare(i, value);
+    pub(super) fn stage(&self, i: usize) {
         if needs_drop::<T>() {
             // ORD(stage:A) Relaxed: only this producer, and `Drop` behind everybody, read the mark before it is published.
             self.mark_of(i).store(OLD, Relaxed);
         }
-        old
     }
 
     /// Takes back the value that was staged in slot `i`.
@@ -335,7 +333,7 @@ impl<T> Page<T> {
 /// `from` valid to read and `to` to write a `T`, both aligned for it, apart from each other; the value is at `to` afterwards,
 /// and nobody uses the one at `from`.
 #[inline(always)]
-unsafe fn move_words<T>(from: *const T, to: *mut T) {
+pub(super) unsafe fn move_words<T>(from: *const T, to: *mut T) {
     type Word = MaybeUninit<u64>;
     const MOST: usize = 16;
     let words = size_of::<T>() / size_of::<Word>();
