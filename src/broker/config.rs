@@ -75,7 +75,7 @@ impl<T> TopicConfig<T> {
     /// Routes by the key that `f` finds in a value: the same key always goes to the same partition.
     ///
     /// `f` runs in the publishing thread before anything is claimed; if it panics, the publish does, and nothing is
-    /// stored.
+    /// stored. With one partition and no [partitioner](Self::partitioner) of your own it is not asked.
     #[must_use]
     pub fn key<K: Key + ?Sized>(mut self, f: impl Fn(&T) -> &K + Send + Sync + 'static) -> Self {
         self.rule.key(f);
