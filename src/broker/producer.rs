@@ -91,7 +91,7 @@ impl<T: Send + Sync + 'static> Producer<T> {
     /// A batch for which there is room, of no more than an eighth of the capacity for any partition, is built where it will
     /// lie, and the only allocation is that of the answer.
     pub fn publish_batch(&mut self, values: impl IntoIterator<Item = T>) -> Result<Vec<Share>, BatchError<T>> {
-        let mut values = values.into_iter();
+        let mut values = values.into_iter().fuse();
         let left_over = self.stage(&mut values);
         let mut stored = Vec::with_capacity(self.logs.len());
         if left_over.is_none() && self.core.life.admits() && self.store_staged(&mut stored) {

@@ -119,7 +119,7 @@ pub fn explore() {
     }
 }
 
-/// Says that this point was passed: nothing in real builds. Models ask [`points`] which ways an execution went.
+/// Says that this point was passed: nothing in real builds. Models ask `points` which ways an execution went.
 #[inline(always)]
 pub fn passed(point: &'static str) {
     #[cfg(ringlog_loom)]
