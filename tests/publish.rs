@@ -388,3 +388,14 @@ fn a_source_that_panics_stores_nothing_and_each_of_its_values_is_dropped_once() 
     drop((topic, producer, broker));
     assert_eq!(Arc::strong_count(&alive), 1);
 }
+
+#[test]
+fn a_source_is_not_asked_again_after_its_end() {
+    let broker = Broker::new();
+    let (_lines, mut producer) = broker.create_exclusive("lines", TopicConfig::new().capacity(64)).unwrap();
+    broker.close(Some(Duration::ZERO));
+    let mut turns = 0..;
+    let resuming = std::iter::from_fn(|| turns.next().filter(|turn| turn % 4 != 3));
+    let refused = producer.publish_batch(resuming).unwrap_err();
+    assert_eq!(refused.into_rest(), [0, 1, 2]);
+}

@@ -62,7 +62,8 @@ impl<T: Send + Sync + 'static> Producer<T> {
     ///
     /// Members that are awake see the record as soon as ever; one that sleeps sees it with the next ordinary publish to the
     /// partition, with [`Topic::wake`](crate::Topic::wake) of its topic, or when it looks of its own accord, after ten seconds at the latest. With
-    /// [`TopicConfig::prefault`](crate::TopicConfig::prefault) no memory is touched for the first time either.
+    /// [`TopicConfig::prefault`](crate::TopicConfig::prefault) no memory is touched for the first time either, unless readers
+    /// that stay behind make the partition larger.
     ///
     /// # Errors
     ///
@@ -92,28 +93,27 @@ impl<T: Send + Sync + 'static> Producer<T> {
     /// lie, and the only allocation is that of the answer.
     pub fn publish_batch(&mut self, values: impl IntoIterator<Item = T>) -> Result<Vec<Share>, BatchError<T>> {
         let mut values = values.into_iter().fuse();
-        let left_over = self.stage(&mut values);
-        let mut stored = Vec::with_capacity(self.logs.len());
-        if left_over.is_none() && self.core.life.admits() && self.store_staged(&mut stored) {
+        let staging = Staging(self);
+        let left_over = staging.0.stage(&mut values);
+        let mut stored = Vec::with_capacity(staging.0.logs.len());
+        if left_over.is_none() && staging.0.core.life.admits() && staging.0.store_staged(&mut stored) {
             return Ok(stored);
         }
-        self.publish_gathered(stored, left_over, values)
+        staging.0.publish_gathered(stored, left_over, values)
     }
 
     /// Routes values and puts them where they will lie, for as long as there are any and there is room. The one for which
     /// there was none comes back, with its partition.
     fn stage(&mut self, values: &mut impl Iterator<Item = T>) -> Option<(u32, T)> {
-        let (staging, mut at) = (Staging(self), 0);
-        let mut left_over = None;
+        let (mut left_over, mut at) = (None, 0);
         for value in values {
             let value = left_over.insert(value);
-            at = staging.0.route(value);
-            let log = staging.0.logs.get_mut(at as usize);
+            at = self.route(value);
+            let log = self.logs.get_mut(at as usize);
             if log.is_none_or(|log| log.stage(&mut left_over).is_err()) {
                 break;
             }
         }
-        std::mem::forget(staging);
         left_over.map(|value| (at, value))
     }
 
@@ -265,7 +265,7 @@ impl<T: Send + Sync + 'static> Producer<T> {
     }
 }
 
-/// Records that lie in their places unpublished while user code runs: a panic of it drops them.
+/// Records that lie in their places unpublished while user code runs: whatever unwinds drops them.
 struct Staging<'a, T: Send + Sync + 'static>(&'a mut Producer<T>);
 
 impl<T: Send + Sync + 'static> Drop for Staging<'_, T> {

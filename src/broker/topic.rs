@@ -75,7 +75,12 @@ impl<T: Send + Sync + 'static> Topic<T> {
     ///
     /// Members that are awake see the record as soon as ever; one that sleeps sees it with the next ordinary publish to the
     /// partition, with [`Topic::wake`], or when it looks of its own accord, after ten seconds at the latest. With
-    /// [`TopicConfig::prefault`](crate::TopicConfig::prefault) no memory is touched for the first time either.
+    /// [`TopicConfig::prefault`](crate::TopicConfig::prefault) no memory is touched for the first time either, unless readers
+    /// that stay behind make the partition larger.
+    ///
+    /// One thing can make it wait all the same: a partition that another thread has had to itself so far, which happens four
+    /// times in its life at most; it is then taken over behind a system call. A [`Producer`](crate::Producer) never meets
+    /// that.
     ///
     /// # Errors
     ///

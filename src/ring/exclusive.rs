@@ -44,6 +44,7 @@ impl<T: Send + Sync + 'static> Exclusive<T> {
     /// When there is no value.
     #[inline(always)]
     pub fn try_push_from(&mut self, from: &mut Option<T>) -> Result<Seq, Why> {
+        self.assert_nothing_staged();
         if self.next == self.limit {
             self.grant()?;
         }
@@ -60,6 +61,7 @@ impl<T: Send + Sync + 'static> Exclusive<T> {
     /// Publishes one value. What you did before is visible to whoever receives the record.
     #[inline]
     pub fn try_push(&mut self, value: T) -> Result<Seq, Refused<T>> {
+        self.assert_nothing_staged();
         if self.next == self.limit {
             if let Err(why) = self.grant() {
                 return Err(Refused { value, why });
@@ -82,6 +84,7 @@ impl<T: Send + Sync + 'static> Exclusive<T> {
     /// ring turns out to be sealed.
     #[inline]
     pub fn try_push_with(&mut self, fresh: impl FnOnce() -> T, fill: impl FnOnce(&mut T)) -> Result<Seq, Why> {
+        self.assert_nothing_staged();
         if self.next == self.limit {
             self.grant()?;
         }
@@ -96,7 +99,7 @@ impl<T: Send + Sync + 'static> Exclusive<T> {
     /// Puts a value into its slot without publishing it: batches are built in place, value by value.
     ///
     /// [`publish_staged`](Self::publish_staged) publishes what was staged, [`unstage`](Self::unstage) gives it back. Until
-    /// either, nothing else may be published. The record that lay in the slot is dropped here, whatever becomes of the
+    /// either, publishing anything else panics. The record that lay in the slot is dropped here, whatever becomes of the
     /// batch: so no more than an eighth of the capacity can be staged, which is also the most that producers are promised
     /// before they need it. Beyond that it is refused as if the ring were full.
     #[inline]
@@ -165,7 +168,9 @@ impl<T: Send + Sync + 'static> Exclusive<T> {
 
     /// Drops what was staged.
     pub fn abandon(&mut self) {
-        self.take_back(contain);
+        if self.staged > 0 {
+            self.take_back(contain);
+        }
     }
 
     /// Shows `take` each value that was staged, and stages none any more.
@@ -182,6 +187,7 @@ impl<T: Send + Sync + 'static> Exclusive<T> {
 
     /// Publishes all of `values`, which are consecutive and then gone from the vector, or none of them.
     pub fn try_push_all(&mut self, values: &mut Vec<T>) -> Result<Range<Seq>, Why> {
+        self.assert_nothing_staged();
         let (first, count) = (self.next, values.len() as u64);
         if count > self.ring.geometry.capacity().get() {
             return Err(Why::TooLarge);
@@ -204,6 +210,12 @@ impl<T: Send + Sync + 'static> Exclusive<T> {
         Ok(self.tail.seq(first)..self.tail.seq(self.next))
     }
 
+    /// Page and limit are those of what is staged: a record put around it would lie on a page that is not its own.
+    #[inline(always)]
+    fn assert_nothing_staged(&self) {
+        assert!(self.staged == 0, "publish or take back what is staged first");
+    }
+
     #[inline(always)]
     fn slot(&self) -> usize {
         (self.next & self.mask) as usize
@@ -221,7 +233,6 @@ impl<T: Send + Sync + 'static> Exclusive<T> {
     /// Room for one more.
     #[inline(always)]
     fn grant(&mut self) -> Result<(), Why> {
-        debug_assert!(self.staged == 0, "published around what is staged");
         self.turn(self.next)
     }
 

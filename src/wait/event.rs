@@ -95,7 +95,9 @@ impl Waiter {
             Waiter::Thread(bell) => bell.notify(),
             Waiter::Task(waker) => {
                 // Somebody else's code in the middle of a publish: its panic is its own affair.
-                let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
+                if let Err(payload) = catch_unwind(AssertUnwindSafe(|| waker.wake())) {
+                    std::mem::forget(payload); // its destructor might panic in turn
+                }
             }
         }
     }
