@@ -21,6 +21,8 @@ pub struct Exclusive<T> {
     /// How many records lie in their slots from there on, not published yet.
     staged: u64,
     /// Where the room ends that was granted on this page, which is the one of `next + staged`.
+    end: u64,
+    /// The same for who publishes at `next`; no room while anything is staged.
     limit: u64,
     /// A position's slot on its page: one less than the slots of a page.
     mask: u64,
@@ -33,7 +35,7 @@ impl<T: Send + Sync + 'static> Exclusive<T> {
     pub(super) fn new(ring: Arc<Body<T>>) -> Self {
         // No room at first, so this page is never written before the first grant names one.
         let (page, mask, tail) = (*ring.pages.page(0), ring.geometry.slots() as u64 - 1, ring.tail.clone());
-        Self { next: 0, staged: 0, limit: 0, mask, page, tail, ring }
+        Self { next: 0, staged: 0, end: 0, limit: 0, mask, page, tail, ring }
     }
 
     /// Publishes the value in `from`, which is empty then; a refusal leaves it there.
@@ -44,7 +46,6 @@ impl<T: Send + Sync + 'static> Exclusive<T> {
     /// When there is no value.
     #[inline(always)]
     pub fn try_push_from(&mut self, from: &mut Option<T>) -> Result<Seq, Why> {
-        self.assert_nothing_staged();
         if self.next == self.limit {
             self.grant()?;
         }
@@ -61,7 +62,6 @@ impl<T: Send + Sync + 'static> Exclusive<T> {
     /// Publishes one value. What you did before is visible to whoever receives the record.
     #[inline]
     pub fn try_push(&mut self, value: T) -> Result<Seq, Refused<T>> {
-        self.assert_nothing_staged();
         if self.next == self.limit {
             if let Err(why) = self.grant() {
                 return Err(Refused { value, why });
@@ -84,7 +84,6 @@ impl<T: Send + Sync + 'static> Exclusive<T> {
     /// ring turns out to be sealed.
     #[inline]
     pub fn try_push_with(&mut self, fresh: impl FnOnce() -> T, fill: impl FnOnce(&mut T)) -> Result<Seq, Why> {
-        self.assert_nothing_staged();
         if self.next == self.limit {
             self.grant()?;
         }
@@ -105,7 +104,7 @@ impl<T: Send + Sync + 'static> Exclusive<T> {
     #[inline]
     pub fn stage(&mut self, value: T) -> Result<(), Refused<T>> {
         let at = self.next + self.staged;
-        if at == self.limit {
+        if at == self.end {
             if let Err(why) = self.turn(at) {
                 return Err(Refused { value, why });
             }
@@ -113,7 +112,7 @@ impl<T: Send + Sync + 'static> Exclusive<T> {
         let slot = (at & self.mask) as usize;
         let old = self.page.put_bare(slot, value);
         self.page.stage(slot);
-        self.staged += 1;
+        (self.staged, self.limit) = (self.staged + 1, self.next);
         contain(old);
         Ok(())
     }
@@ -125,13 +124,13 @@ impl<T: Send + Sync + 'static> Exclusive<T> {
     #[inline(always)]
     pub fn stage_from(&mut self, from: &mut Option<T>) -> Result<(), Why> {
         let at = self.next + self.staged;
-        if at == self.limit {
+        if at == self.end {
             self.turn(at)?;
         }
         let slot = (at & self.mask) as usize;
         let old = self.page.put_bare_from(slot, from);
         self.page.stage(slot);
-        self.staged += 1;
+        (self.staged, self.limit) = (self.staged + 1, self.next);
         contain(old);
         Ok(())
     }
@@ -150,7 +149,7 @@ impl<T: Send + Sync + 'static> Exclusive<T> {
                 (slot..slot + len).for_each(|slot| page.mark(slot));
             }
         }
-        (self.next, self.staged) = (first + count, 0);
+        (self.next, self.staged, self.limit) = (first + count, 0, self.end);
         self.tail.finish(self.next);
         Ok(self.tail.seq(first)..self.tail.seq(self.next))
     }
@@ -210,8 +209,7 @@ impl<T: Send + Sync + 'static> Exclusive<T> {
         Ok(self.tail.seq(first)..self.tail.seq(self.next))
     }
 
-    /// Page and limit are those of what is staged: a record put around it would lie on a page that is not its own.
-    #[inline(always)]
+    /// The page is that of what is staged: a record put around it would lie on a page that is not its own.
     fn assert_nothing_staged(&self) {
         assert!(self.staged == 0, "publish or take back what is staged first");
     }
@@ -233,6 +231,7 @@ impl<T: Send + Sync + 'static> Exclusive<T> {
     /// Room for one more.
     #[inline(always)]
     fn grant(&mut self) -> Result<(), Why> {
+        self.assert_nothing_staged();
         self.turn(self.next)
     }
 
@@ -263,14 +262,15 @@ impl<T: Send + Sync + 'static> Exclusive<T> {
 
     /// Goes on at `at`, with what room is left on its page, if that page is there.
     fn aim(&mut self, at: u64) {
-        self.limit = at;
+        (self.end, self.limit) = (at, self.next);
         let room = self.ring.room(self.ring.granted(), at);
         if room == 0 {
             return;
         }
         if let Ok(Some(physical)) = self.ring.find(self.ring.geometry.page(at)) {
             self.page = *self.ring.pages.page(physical);
-            self.limit = (at + room).min((at | self.mask) + 1);
+            self.end = (at + room).min((at | self.mask) + 1);
+            self.limit = if self.staged == 0 { self.end } else { self.next };
         }
     }
 }

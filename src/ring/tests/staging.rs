@@ -123,3 +123,30 @@ fn a_gate_holds_back_what_is_staged_and_a_seal_what_would_be_published() {
     drop((back, one, ring));
     assert_eq!(alive(&count), 0);
 }
+
+#[test]
+fn nothing_is_published_around_what_is_staged() {
+    let count = Arc::default();
+    let around: [fn(&mut Exclusive<Counted>, Counted) -> bool; 4] = [
+        |one, value| one.try_push(value).is_ok(),
+        |one, value| one.try_push_from(&mut Some(value)).is_ok(),
+        |one, value| one.try_push_with(|| value, |_| ()).is_ok(),
+        |one, value| one.try_push_all(&mut vec![value]).is_ok(),
+    ];
+    for publish in around {
+        for staged in [1, 100, 256] {
+            let ring = ring_at(2_048, Producers::Exclusive, 0);
+            let mut one = pen(&ring);
+            // So that what is staged goes over a page border.
+            (0..200).for_each(|n| assert!(one.try_push(Counted::new(n, &count)).is_ok()));
+            (0..staged).for_each(|n| assert!(one.stage(Counted::new(n, &count)).is_ok()));
+            let value = Counted::new(7, &count);
+            let attempt = std::panic::AssertUnwindSafe(|| publish(&mut one, value));
+            assert!(std::panic::catch_unwind(attempt).is_err());
+            assert_eq!(one.publish_staged().unwrap().end.get(), 200 + staged);
+            assert!(publish(&mut one, Counted::new(8, &count)));
+            drop((one, ring));
+            assert_eq!(alive(&count), 0);
+        }
+    }
+}
