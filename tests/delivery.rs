@@ -75,7 +75,7 @@ fn a_failing_record_is_retried_in_place_after_its_backoff_and_then_buried() {
     }
 }
 
-// A-T2
+// A-T2, C-T5
 #[test]
 fn what_fails_once_comes_again_and_what_always_fails_is_buried_and_holds_nobody_up() {
     for capacity in CAPACITIES {
@@ -105,7 +105,6 @@ fn what_fails_once_comes_again_and_what_always_fails_is_buried_and_holds_nobody_
     }
 }
 
-// C-T5
 #[test]
 fn reject_buries_at_once_and_retry_after_waits_as_it_says() {
     let lab = Lab::new(2);

@@ -5,7 +5,7 @@
 //! other* if n did not see m and m did not see n; that is the store buffer's outcome which loses a wake-up, and the pair
 //! of barriers forbids it. The twin without the heavy barrier must be seen to do it.
 //!
-//! `RINGLOG_LITMUS_ROUNDS` sets the sleeper's rounds (20,000 by default; the long run is 100,000,000: about half an hour);
+//! `RINGLOG_LITMUS_ROUNDS` sets the sleeper's rounds (20,000 by default; the long run is 100,000,000: about six minutes);
 //! the publisher makes many to each.
 #![cfg(all(feature = "internals", not(miri)))]
 #![forbid(unsafe_code)]

@@ -1,4 +1,5 @@
-//! Memory does not grow over lives: of brokers, of topics and groups in one broker, of members in one group.
+//! Memory does not grow over lives: of brokers, of topics and groups in one broker, of groups in one topic, of members in
+//! one group.
 #![forbid(unsafe_code)]
 
 use ringlog::{Broker, Group, GroupConfig, Manual, Outcome, Producer, Record, Topic, TopicConfig};
@@ -89,5 +90,18 @@ fn bytes_in_use_do_not_grow_over_lives() {
         let group = group(&topic, "g");
         serve(&group, |text| _ = topic.publish_to(1, text).unwrap());
         assert!(group.delete());
+    });
+
+    let topic = self::topic(&broker, "members");
+    let lasting = group(&topic, "lasting");
+    // Nobody ever publishes to the other partition, so nothing but their leaving ends what its members wait for.
+    lives("members of one group", || {
+        let manual = Manual::new(7);
+        let member = lasting.member("m").run(&manual).subscribe(|_| ()).unwrap();
+        _ = topic.publish_to(0, "a".to_owned()).unwrap();
+        manual.run(100);
+        assert_eq!(lasting.lag(), 0);
+        assert!(member.leave());
+        manual.run(100);
     });
 }

@@ -156,61 +156,6 @@ fn what_nobody_hears_takes_its_offset_and_is_not_kept() {
     assert!((0..5).all(|n| recent.try_publish(n).unwrap().kept));
 }
 
-//
-#[test]
-fn a_batch_is_contiguous_in_each_partition_and_in_order() {
-    let broker = Broker::new();
-    let topic = broker.create_topic("a", TopicConfig::<i32>::new().capacity(8).partitions(2)).unwrap();
-    let got = Arc::new(std::sync::Mutex::new(vec![Vec::new(); 2]));
-    let group = topic.group("g", GroupConfig::earliest()).unwrap();
-    let seen = got.clone();
-    group.subscribe("m", move |record| seen.lock().unwrap()[record.partition() as usize].push(**record)).unwrap();
-    let stored = topic.publish_batch(0..7).unwrap();
-    assert_eq!(stored.iter().map(|share| share.offsets.clone()).collect::<Vec<_>>(), [0..4, 0..3]);
-    assert!(topic.publish_batch(std::iter::empty()).unwrap().is_empty());
-    broker.drain(SECOND).unwrap();
-    assert_eq!(*got.lock().unwrap(), [vec![0, 2, 4, 6], vec![1, 3, 5]]);
-}
-
-#[test]
-fn a_batch_is_all_or_nothing_in_each_partition_and_the_rest_comes_back() {
-    let broker = Broker::new();
-    let config = TopicConfig::new().capacity(4).partitions(2).block(Some(Duration::ZERO));
-    let topic = broker.create_topic("a", config).unwrap();
-    topic.group("g", GroupConfig::earliest()).unwrap();
-    (0..3).for_each(|n| assert!(topic.publish_to(1, n).is_ok()));
-    match topic.publish_batch(10..16) {
-        Err(BatchError::Stopped { stored, rest, why }) => {
-            assert_eq!(
-                stored.iter().map(|share| (share.partition, share.offsets.clone())).collect::<Vec<_>>(),
-                [(0, 0..3)]
-            );
-            let odd: Vec<i32> = rest;
-            assert_eq!(odd.len(), 3);
-            assert_eq!(why.full().unwrap().partition, 1);
-        }
-        other => panic!("{other:?}"),
-    }
-    assert_eq!((topic.end(0), topic.end(1)), (Some(3), Some(3)));
-}
-
-#[test]
-fn a_batch_larger_than_a_partition_is_an_error_and_stores_nothing() {
-    let broker = Broker::new();
-    let topic = broker.create_topic("a", TopicConfig::new().capacity(3).block(None)).unwrap();
-    let refused = topic.publish_batch(vec![1, 2, 3, 4, 5]).unwrap_err();
-    assert_eq!(
-        refused.to_string(),
-        "4 or more records for a/0, which holds 3; nothing was stored, publish smaller batches"
-    );
-    assert_eq!(refused.into_rest(), [1, 2, 3, 4, 5]);
-    assert_eq!(topic.end(0), Some(0));
-    let mut endless = 0..;
-    assert_eq!(topic.publish_batch(&mut endless).unwrap_err().into_rest(), [0, 1, 2, 3]);
-    assert_eq!(endless.next(), Some(4), "nothing was taken that was not given back");
-    assert_eq!(topic.publish_batch([7, 8, 9]).unwrap()[0].offsets, 0..3);
-}
-
 #[test]
 fn the_exclusive_producer_is_the_only_way_in_and_publishes_in_place() {
     let broker = Broker::new();
@@ -353,49 +298,4 @@ fn a_quiet_publish_that_finds_no_room_never_waits_and_gives_the_value_back() {
     broker.close(Some(Duration::ZERO));
     let refused = [topic.publish_quietly(9).unwrap_err(), producer.publish_quietly(9).unwrap_err()];
     assert!(refused.iter().all(|error| matches!(error, PublishError::Closed { value: 9, .. })), "{refused:?}");
-}
-
-#[test]
-fn a_batch_goes_where_its_records_would_have_gone_one_by_one_however_large_it_is() {
-    let broker = Broker::new();
-    for size in [1, 2, 5, 40, 200, 700] {
-        let config = || TopicConfig::new().partitions(3).capacity(256).optional_key(|n: &u32| (n % 3 > 0).then_some(n));
-        let (topic, mut producer) = broker.create_exclusive(&format!("batches {size}"), config()).unwrap();
-        let single = broker.create_topic(&format!("singles {size}"), config()).unwrap();
-        for round in 0..3 {
-            let values = || (0..size).map(|n| round * 1_000 + n);
-            values().for_each(|value| assert!(single.publish(value).is_ok()));
-            producer.publish_batch(values()).unwrap();
-            let ends = |topic: &Topic<u32>| (0..3).map(|at| topic.end(at)).collect::<Vec<_>>();
-            assert_eq!(ends(&topic), ends(&single), "batches of {size}");
-        }
-    }
-}
-
-#[test]
-fn a_source_that_panics_stores_nothing_and_each_of_its_values_is_dropped_once() {
-    let broker = Broker::new();
-    let config = TopicConfig::new().partitions(2).capacity(64);
-    let (topic, mut producer) = broker.create_exclusive("arcs", config).unwrap();
-    let alive = Arc::new(());
-    for round in 0..50_usize {
-        let source = (0..8).map(|n| if n == 5 { panic!("no sixth") } else { alive.clone() });
-        let panics = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(producer.publish_batch(source))));
-        assert!(panics.is_err());
-        assert_eq!(topic.end(0).unwrap() + topic.end(1).unwrap(), 4 * round as u64);
-        producer.publish_batch((0..4).map(|_| alive.clone())).unwrap();
-    }
-    drop((topic, producer, broker));
-    assert_eq!(Arc::strong_count(&alive), 1);
-}
-
-#[test]
-fn a_source_is_not_asked_again_after_its_end() {
-    let broker = Broker::new();
-    let (_lines, mut producer) = broker.create_exclusive("lines", TopicConfig::new().capacity(64)).unwrap();
-    broker.close(Some(Duration::ZERO));
-    let mut turns = 0..;
-    let resuming = std::iter::from_fn(|| turns.next().filter(|turn| turn % 4 != 3));
-    let refused = producer.publish_batch(resuming).unwrap_err();
-    assert_eq!(refused.into_rest(), [0, 1, 2]);
 }

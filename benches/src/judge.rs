@@ -83,10 +83,10 @@ fn print_table(figures: &[Figures]) {
     println!("| {:<44} | {:>9} | {:>9} | {:>9} | {:>9} |{tail_head}", "ns", "median", "p90", "lowest", "x ringlog");
     println!("|:---|---:|---:|---:|---:|{tail_rule}");
     for f in figures {
-        let ratio = ours.map_or(f64::NAN, |ours| f.ratio_to(ours));
+        let ratio = ours.map_or("-".to_owned(), |ours| format!("{:.2}", f.ratio_to(ours)));
         let tail = f.tail.map_or(String::new(), |(p90, p99)| format!(" {p90:>9.0} | {p99:>9.0} |"));
         println!(
-            "| {:<44} | {:>9.2} | {:>9.2} | {:>9.2} | {ratio:>9.2} |{tail}",
+            "| {:<44} | {:>9.2} | {:>9.2} | {:>9.2} | {ratio:>9} |{tail}",
             f.name,
             f.median(),
             f.p90(),

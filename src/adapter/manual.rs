@@ -196,9 +196,7 @@ impl Manual {
             let mut state = self.lock();
             let finished = |task: &Option<Box<dyn Task>>| task.as_ref().is_some_and(|task| task.finished());
             let ids: Vec<u64> = state.tasks.iter().filter(|(_, task)| finished(task)).map(|(id, _)| *id).collect();
-            state.visits.retain(|visit| !ids.contains(&visit.task));
-            let gone: Vec<_> = state.tasks.extract_if_in(&ids);
-            gone
+            state.take_out(&ids)
         };
         drop(gone);
     }
@@ -309,8 +307,19 @@ impl State {
 
     fn remove(&mut self, which: impl Fn(&Place) -> bool) -> Vec<Box<dyn Task>> {
         let ids: Vec<u64> = self.visits.iter().filter(|visit| which(&visit.place)).map(|visit| visit.task).collect();
+        self.take_out(&ids)
+    }
+
+    /// Takes tasks out with their visits. (The alarms of one that is being stepped, and has itself killed, hang until they
+    /// go off.)
+    fn take_out(&mut self, ids: &[u64]) -> Vec<Box<dyn Task>> {
+        for visit in self.visits.iter().filter(|visit| ids.contains(&visit.task)) {
+            if let Some(task) = self.task(visit.task) {
+                visit.disarm(task.source(visit.lane));
+            }
+        }
         self.visits.retain(|visit| !ids.contains(&visit.task));
-        self.tasks.extract_if_in(&ids)
+        self.tasks.extract_if_in(ids)
     }
 }
 

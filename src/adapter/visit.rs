@@ -64,6 +64,8 @@ pub(super) struct Visit {
     pub(super) lane: usize,
     pub(super) place: Place,
     alarm: Arc<Alarm>,
+    /// Where the alarm hung last in its event's list.
+    ticket: Option<u64>,
     /// When a failed record is tried again.
     pub(super) due: Option<Time>,
 }
@@ -71,7 +73,7 @@ pub(super) struct Visit {
 impl Visit {
     pub(super) fn new(task: u64, lane: usize, place: Place, lost: Arc<Losses>) -> Self {
         let alarm = Arc::new(Alarm { awake: AtomicBool::new(true), armed: AtomicBool::new(false), lost });
-        Visit { task, lane, place, alarm, due: None }
+        Visit { task, lane, place, alarm, ticket: None, due: None }
     }
 
     pub(super) fn is_awake(&self) -> bool {
@@ -113,10 +115,15 @@ impl Visit {
     }
 
     /// Hangs the alarm into the event's list, where it stays until it goes off.
-    fn arm(&self, event: &Event) {
+    fn arm(&mut self, event: &Event) {
         // ORD(armed:B) Relaxed: who finds it unset hangs it up; nothing is read through it.
         if !self.alarm.armed.swap(true, Ordering::Relaxed) {
-            std::mem::forget(event.register_waker(&Waker::from(self.alarm.clone())));
+            self.ticket = Some(event.register_waker(&Waker::from(self.alarm.clone())).stay());
         }
+    }
+
+    /// Takes the alarm out of the list: the lane will not be visited again.
+    pub(super) fn disarm(&self, event: &Event) {
+        self.ticket.into_iter().for_each(|ticket| event.withdraw(ticket));
     }
 }

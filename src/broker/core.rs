@@ -86,8 +86,8 @@ impl<T: Send + Sync + 'static> Core<T> {
         self.block.map_or(limit, |block| block.min(limit))
     }
 
-    /// Routes and appends, waiting no longer than `block` says. Inlined, so that the value is built where it is routed from, and
-    /// then moved once.
+    /// Routes and appends, waiting no longer than `block` says. Inlined, so that the value is built where it is routed
+    /// from, and then moved once.
     #[inline(always)]
     pub(crate) fn append(
         &self,

@@ -60,10 +60,10 @@ impl<T: Send + Sync + 'static> Producer<T> {
 
     /// Like [`Producer::try_publish`], but wakes nobody, so that the call makes no system call: for real-time threads.
     ///
-    /// Members that are awake see the record as soon as ever; one that sleeps sees it with the next ordinary publish to the
-    /// partition, with [`Topic::wake`](crate::Topic::wake) of its topic, or when it looks of its own accord, after ten seconds at the latest. With
-    /// [`TopicConfig::prefault`](crate::TopicConfig::prefault) no memory is touched for the first time either, unless readers
-    /// that stay behind make the partition larger.
+    /// Members that are awake see the record as soon as ever; one that sleeps sees it with the next ordinary publish to
+    /// the partition, with [`Topic::wake`](crate::Topic::wake) of its topic, or when it looks of its own accord, after
+    /// ten seconds at the latest. With [`TopicConfig::prefault`](crate::TopicConfig::prefault) no memory is touched for the
+    /// first time either, unless readers that stay behind make the partition larger.
     ///
     /// # Errors
     ///

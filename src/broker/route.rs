@@ -1,7 +1,7 @@
 //! The path of a value to its partition: extract the key, hash it, or take the next turn.
 //!
-//! A topic's [`Rule`] becomes a [`Router`] once, when the topic is made: from then on a record costs one virtual call with the
-//! rules that come with the crate, two with a partitioner of the user's own. The user's code runs before any claim;
+//! A topic's [`Rule`] becomes a [`Router`] once, when the topic is made: from then on a record costs one virtual call with
+//! the rules that come with the crate, two with a partitioner of the user's own. The user's code runs before any claim;
 //! nothing here is allocated, locked or written, except the turn counter for keyless records.
 //!
 //! # Orderings

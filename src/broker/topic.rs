@@ -49,7 +49,7 @@ impl<T: Send + Sync + 'static> Topic<T> {
     ///
     /// # Panics
     ///
-    /// Where the topic's key extractor or partitioner does; nothing is stored then.
+    /// Where the topic's key extractor or partitioner does, if they are asked; nothing is stored then.
     ///
     /// ```
     /// use ringlog::{Broker, Position, TopicConfig};
@@ -73,14 +73,13 @@ impl<T: Send + Sync + 'static> Topic<T> {
 
     /// Like [`Topic::try_publish`], but wakes nobody, so that the call makes no system call: for real-time threads.
     ///
-    /// Members that are awake see the record as soon as ever; one that sleeps sees it with the next ordinary publish to the
-    /// partition, with [`Topic::wake`], or when it looks of its own accord, after ten seconds at the latest. With
-    /// [`TopicConfig::prefault`](crate::TopicConfig::prefault) no memory is touched for the first time either, unless readers
-    /// that stay behind make the partition larger.
+    /// Members that are awake see the record as soon as ever; one that sleeps sees it with the next ordinary publish to
+    /// the partition, with [`Topic::wake`], or when it looks of its own accord, after ten seconds at the latest. With
+    /// [`TopicConfig::prefault`](crate::TopicConfig::prefault) no memory is touched for the first time either, unless
+    /// readers that stay behind make the partition larger.
     ///
-    /// One thing can make it wait all the same: a partition that another thread has had to itself so far, which happens four
-    /// times in its life at most; it is then taken over behind a system call. A [`Producer`](crate::Producer) never meets
-    /// that.
+    /// One thing can make it wait all the same: a partition that another thread has had to itself so far. It is then
+    /// taken over behind a system call, at most four times in its life. A [`Producer`](crate::Producer) never meets that.
     ///
     /// # Errors
     ///

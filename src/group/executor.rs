@@ -74,6 +74,8 @@ pub trait Task: Send {
     fn ready(&self, lane: usize) -> bool;
     /// What is notified when a lane gets data; `None` while data would not make it step.
     fn event(&self, lane: usize) -> Option<&Event>;
+    /// The same, whatever the lane is doing: where an alarm may still hang.
+    fn source(&self, lane: usize) -> &Event;
     /// The next offset that a lane held by this task will hand over.
     fn next(&self, lane: usize) -> Option<u64>;
     /// The member's way of waiting.

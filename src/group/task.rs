@@ -221,9 +221,13 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> Task for MemberTask<T, D> {
     }
 
     fn event(&self, index: usize) -> Option<&Event> {
-        let Slot { lane, held, seen } = &self.slots[index];
+        let Slot { held, seen, .. } = &self.slots[index];
         let takes_data = held.as_ref().is_some_and(|held| held.due.is_none()) && seen.paused() == 0;
-        takes_data.then(|| lane.log.not_empty())
+        takes_data.then(|| self.source(index))
+    }
+
+    fn source(&self, index: usize) -> &Event {
+        self.slots[index].lane.log.not_empty()
     }
 
     fn next(&self, index: usize) -> Option<u64> {

@@ -4,9 +4,9 @@
 //!
 //! Lanes are visited in the order of their partition, so that groups of one partition follow each other over the same
 //! records while they are in the cache. A lane that is not ours, paused or over is left out until somebody rings. A lane
-//! that has caught up with its producer is left alone for the policy's pace: polling the line that is about to be written
-//! is the largest single loss there is. When nothing worked, the policy's spin, then sleep on the lanes' events, the earliest
-//! backoff and the bell.
+//! that has caught up with its producer is left alone for the policy's pace: polling the line that is about to be
+//! written is the largest single loss there is. When nothing worked, the policy's spin, then sleep on the lanes' events,
+//! the earliest backoff and the bell.
 #![forbid(unsafe_code)]
 
 use super::context::Id;

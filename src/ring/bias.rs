@@ -42,7 +42,8 @@
 //!    or it would hide the owner inside.
 //! 3. Plain stores of the tail happen before every later owner's, and before every exchange: through `leave`, D and SHARED.
 //! 4. No user code runs between `enter` and `leave`. What waits at D waits for a few stores, or, where their thread has
-//!    lost its processor between them, until it runs again; at most [`HANDS`] times in a ring's life.
+//!    lost its processor between them, until it runs again. A ring changes hands at most [`HANDS`] times; everybody
+//!    who comes then, or seals, waits.
 //!
 //! # Orderings
 //!

@@ -98,23 +98,19 @@ impl<T: Send + Sync + 'static> Exclusive<T> {
     /// Puts a value into its slot without publishing it: batches are built in place, value by value.
     ///
     /// [`publish_staged`](Self::publish_staged) publishes what was staged, [`unstage`](Self::unstage) gives it back. Until
-    /// either, publishing anything else panics. The record that lay in the slot is dropped here, whatever becomes of the
-    /// batch: so no more than an eighth of the capacity can be staged, which is also the most that producers are promised
-    /// before they need it. Beyond that it is refused as if the ring were full.
+    /// either, publishing anything else panics. The record that lay in the slot is dropped here, whatever becomes of
+    /// the batch: so no more than an eighth of the capacity can be staged, which is also the most that producers are
+    /// promised before they need it. Beyond that it is refused as if the ring were full.
     #[inline]
     pub fn stage(&mut self, value: T) -> Result<(), Refused<T>> {
-        let at = self.next + self.staged;
-        if at == self.end {
-            if let Err(why) = self.turn(at) {
-                return Err(Refused { value, why });
+        match self.room_to_stage() {
+            Ok(slot) => {
+                let old = self.page.put_bare(slot, value);
+                self.count_staged(slot, old);
+                Ok(())
             }
+            Err(why) => Err(Refused { value, why }),
         }
-        let slot = (at & self.mask) as usize;
-        let old = self.page.put_bare(slot, value);
-        self.page.stage(slot);
-        (self.staged, self.limit) = (self.staged + 1, self.next);
-        contain(old);
-        Ok(())
     }
 
     /// As [`stage`](Self::stage), for a value that has an address already; a refusal leaves it there.
@@ -123,16 +119,28 @@ impl<T: Send + Sync + 'static> Exclusive<T> {
     /// When there is no value.
     #[inline(always)]
     pub fn stage_from(&mut self, from: &mut Option<T>) -> Result<(), Why> {
+        let slot = self.room_to_stage()?;
+        let old = self.page.put_bare_from(slot, from);
+        self.count_staged(slot, old);
+        Ok(())
+    }
+
+    /// The slot behind what is staged.
+    #[inline(always)]
+    fn room_to_stage(&mut self) -> Result<usize, Why> {
         let at = self.next + self.staged;
         if at == self.end {
             self.turn(at)?;
         }
-        let slot = (at & self.mask) as usize;
-        let old = self.page.put_bare_from(slot, from);
+        Ok((at & self.mask) as usize)
+    }
+
+    /// The value in `slot` is staged; what lay there before is dropped.
+    #[inline(always)]
+    fn count_staged(&mut self, slot: usize, old: Option<T>) {
         self.page.stage(slot);
         (self.staged, self.limit) = (self.staged + 1, self.next);
         contain(old);
-        Ok(())
     }
 
     /// Publishes what was staged, all at once; it stays staged when the ring is sealed.

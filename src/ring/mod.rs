@@ -115,7 +115,7 @@
 //! | seal:B | `sealed`, store | Relaxed | before seal:C by the barrier pair |
 //! | seal:C | `tail`, load | Acquire | what lies below the final end is published; pairs with finish:A |
 //!
-//! Nothing is SeqCst but the fence pair of inv. 3 and the barrier pair of `begin` and `seal`.
+//! Nothing is SeqCst but the fence pair of inv. 3 and the barrier pairs of `begin` and `seal`, and of `bias`.
 #![deny(unsafe_code)]
 
 #[allow(unsafe_code)]

@@ -144,6 +144,11 @@ impl Event {
         Registration { event: self, ticket }
     }
 
+    /// Takes a task out that [stayed](Registration::stay), if it has not been notified; an unused notification is handed on.
+    pub fn withdraw(&self, ticket: u64) {
+        self.disarm(ticket);
+    }
+
     #[cold]
     #[inline(never)]
     fn notify_waiters(&self) {
@@ -250,6 +255,13 @@ impl Registration<'_> {
     /// Whether the task has been woken through it. Register anew to wait again.
     pub fn is_notified(&self) -> bool {
         self.event.is_notified(self.ticket)
+    }
+
+    /// Stays in the list after this is gone, until it is notified or [withdrawn](Event::withdraw) by the ticket returned.
+    pub fn stay(self) -> u64 {
+        let ticket = self.ticket;
+        std::mem::forget(self);
+        ticket
     }
 
     /// Leaves and keeps the notification: the task has found what it waited for.
