@@ -25,7 +25,7 @@ struct Full {
 fn full() -> Full {
     let clock = Arc::new(ManualClock::new());
     let capacity = Capacity::new(1).unwrap();
-    let config = LogConfig { capacity, producers: Producers::Shared, retain: Retain::Recent, prefault: false };
+    let config = LogConfig::new(capacity, Producers::Shared, Retain::Recent);
     let log = Log::new(config, handle(&clock)).unwrap();
     // Claimed by exchange from the start: `ring_bias` is about what comes before.
     log.ring().share();

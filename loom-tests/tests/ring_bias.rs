@@ -15,7 +15,7 @@ use ringlog::internals::sync::{explore, no_points, points};
 fn ring(capacity: usize) -> Arc<Ring<u64>> {
     no_points();
     let (capacity, producers) = (Capacity::new(capacity).unwrap(), Producers::Shared);
-    Ring::with_spares(Options { capacity, producers, prefault: false, first: Seq::ZERO }, 0).unwrap()
+    Ring::with_spares(Options::new(capacity, producers), 0).unwrap()
 }
 
 /// Publishes `count` records of producer `me`, one after the other; each is where it was said to be.

@@ -11,7 +11,7 @@ use ringlog::internals::seq::{Capacity, Seq};
 /// A ring; a shared one is claimed by exchange from the start (`ring_bias` is about what comes before).
 fn ring<T: Send + Sync + 'static>(capacity: usize, producers: Producers) -> Arc<Ring<T>> {
     let capacity = Capacity::new(capacity).unwrap();
-    let ring = Ring::with_spares(Options { capacity, producers, prefault: false, first: Seq::ZERO }, 0).unwrap();
+    let ring = Ring::with_spares(Options::new(capacity, producers), 0).unwrap();
     ring.share();
     ring
 }

@@ -227,7 +227,7 @@ impl Broker {
         Shape { partitions, capacity }: Shape,
         producers: Producers,
     ) -> Result<Box<[Arc<Log<T>>]>, CreateError> {
-        let of = LogConfig { capacity, producers, retain: config.retain, prefault: config.prefault };
+        let of = LogConfig { prefault: config.prefault, ..LogConfig::new(capacity, producers, config.retain) };
         let logs = (0..partitions.get()).map(|_| Log::new(of, self.clock().clone()));
         logs.collect::<Result<_, _>>().map_err(|_| CreateError::OutOfMemory {
             topic: name.clone(),

@@ -221,7 +221,7 @@ mod tests {
     /// A group of one partition that holds one record.
     fn group() -> Arc<Group<u64>> {
         let (clock, capacity) = (Arc::new(ManualClock::new()), Capacity::new(8).unwrap());
-        let config = LogConfig { capacity, producers: Producers::Shared, retain: Retain::Backlog, prefault: false };
+        let config = LogConfig::new(capacity, Producers::Shared, Retain::Backlog);
         let log = Log::new(config, clock.clone()).unwrap();
         log.try_append(1).unwrap();
         let (progress, broker) = (Arc::new(Event::new(Wake::All)), Id::fresh());

@@ -13,7 +13,7 @@ mod retain;
 
 pub use append::AppendCtl;
 pub use error::{AppendError, Limiting};
-pub use partition::{Appended, AppendedAll, Log, LogConfig, LogCounts};
+pub use partition::{Appended, AppendedAll, Full, Log, LogConfig, LogCounts};
 pub use producer::LogProducer;
 pub use retain::Retain;
 

@@ -39,8 +39,29 @@ pub struct LogConfig {
     pub producers: Producers,
     /// What it keeps.
     pub retain: Retain,
+    /// What happens when it is full.
+    pub full: Full,
+    /// How long a record is kept at most, if there is a limit.
+    pub max_age: Option<Duration>,
     /// Touch all memory at once, instead of page by page as it is used.
     pub prefault: bool,
+}
+
+impl LogConfig {
+    /// A partition that makes producers wait when it is full.
+    pub const fn new(capacity: Capacity, producers: Producers, retain: Retain) -> Self {
+        Self { capacity, producers, retain, full: Full::Block, max_age: None, prefault: false }
+    }
+}
+
+/// What happens when a partition is full.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Full {
+    /// Producers wait for the slowest group.
+    #[default]
+    Block,
+    /// The oldest record goes, read or not; producers never wait.
+    DropOldest,
 }
 
 /// A record was stored.
@@ -89,8 +110,9 @@ pub struct Log<T> {
 impl<T: Send + Sync + 'static> Log<T> {
     /// An empty partition, or an error if its pages cannot be reserved.
     pub fn new(config: LogConfig, clock: Arc<dyn Clock>) -> Result<Arc<Self>, OutOfMemory> {
-        let LogConfig { capacity, producers, retain, prefault } = config;
-        let ring = Ring::new(Options { capacity, producers, prefault, first: Seq::ZERO })?;
+        let LogConfig { capacity, producers, retain, full, max_age, prefault } = config;
+        let (lossy, timed) = (full == Full::DropOldest, max_age.is_some());
+        let ring = Ring::new(Options { prefault, lossy, timed, ..Options::new(capacity, producers) })?;
         Ok(Arc::new(Self::around(ring, retain, clock)))
     }
 

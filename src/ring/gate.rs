@@ -26,11 +26,19 @@ pub struct Gate {
     word: CachePadded<AtomicU64>,
     tail: Arc<Tail>,
     tag: u64,
+    holds_back: bool,
 }
 
 impl Gate {
-    pub(super) fn new(at: Seq, tag: u64, tail: Arc<Tail>) -> Self {
-        Self { word: CachePadded::new(AtomicU64::new(Stamped::new(at, 0).word())), tail, tag }
+    /// `holds_back`: whether producers wait for it.
+    pub(super) fn new(at: Seq, tag: u64, tail: Arc<Tail>, holds_back: bool) -> Self {
+        Self { word: CachePadded::new(AtomicU64::new(Stamped::new(at, 0).word())), tail, tag, holds_back }
+    }
+
+    /// Whether producers wait for it. Those that they do not wait for may be overtaken.
+    #[inline]
+    pub fn holds_back(&self) -> bool {
+        self.holds_back
     }
 
     /// What the gate's owner called it.

@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use crate::ring::table::{Found, Table};
-use crate::ring::{Body, Why};
+use crate::ring::{Body, Shared, Why};
 use crate::seq::Stamped;
 use crate::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use crate::sync::explore;
@@ -58,9 +58,9 @@ impl<T: Send + Sync + 'static> Body<T> {
     /// How many records from `nth` on the gates leave room for.
     fn allowed(&self, nth: u64) -> u64 {
         let (here, capacity) = (self.tail.seq(nth), self.geometry.capacity().get());
-        let lag =
-            |gates: &Vec<_>| gates.iter().map(|gate: &super::Shared| here.lag_behind(gate.read().widen(here))).max();
-        self.gates.read(lag).map_or(capacity, |lag| capacity.saturating_sub(lag))
+        let lag = |gate: &Shared| here.lag_behind(gate.read().widen(here));
+        let most = |gates: &Vec<Shared>| gates.iter().filter(|gate| gate.holds_back()).map(lag).max();
+        self.gates.read(most).map_or(capacity, |lag| capacity.saturating_sub(lag))
     }
 
     /// A new stamp: every `raise` that scanned the gates before fails. Returns the first position not promised.

@@ -190,7 +190,7 @@ impl<T: Send + Sync + 'static> Ring<T> {
 
     /// A ring with another number of spare pages: with none, pages come round soonest, which is what models want.
     pub fn with_spares(options: Options, spares: usize) -> Result<Arc<Self>, OutOfMemory> {
-        let Options { capacity, producers, prefault, first } = options;
+        let Options { capacity, producers, prefault, first, .. } = options;
         let geometry = Geometry::new(capacity);
         let shared = producers == Producers::Shared;
         let body = Body {
@@ -282,12 +282,21 @@ impl<T: Send + Sync + 'static> Body<T> {
     /// Adds a gate, as near to where it is wanted as what is retained allows; `position()` says where. From there on its
     /// group misses nothing.
     pub fn join(&self, want: Start, tag: u64) -> Arc<Gate> {
+        self.admit(want, tag, true)
+    }
+
+    /// Adds a cursor that holds nobody back, where it is wanted as nearly as what is retained allows.
+    pub fn follow(&self, want: Start, tag: u64) -> Arc<Gate> {
+        self.admit(want, tag, false)
+    }
+
+    fn admit(&self, want: Start, tag: u64, holds_back: bool) -> Arc<Gate> {
         let at = match want {
             Start::At(seq) => self.within(seq),
             Start::End => self.end(),
             Start::Earliest => self.earliest(),
         };
-        let gate = Arc::new(Gate::new(at, tag, self.tail.clone()));
+        let gate = Arc::new(Gate::new(at, tag, self.tail.clone(), holds_back));
         self.change_gates(|gates| gates.push(gate.clone()));
         // From its stamp on grants keep to the gate; up to it, to what was retained before.
         let kept = self.tail.seq(self.retained(self.stamp()));
@@ -307,7 +316,7 @@ impl<T: Send + Sync + 'static> Body<T> {
     pub fn seek(&self, gate: &Gate, want: Seq) -> Moved {
         // Another gate takes the place first, so that from its first moment there what the moved one covers is retained:
         // its owner may commit in the new epoch at once.
-        let place = self.join(Start::At(want), gate.tag());
+        let place = self.admit(Start::At(want), gate.tag(), gate.holds_back());
         let to = place.position();
         let from = gate.widen(gate.force(to));
         self.leave(&place);
@@ -318,7 +327,9 @@ impl<T: Send + Sync + 'static> Body<T> {
     pub fn limiting(&self) -> Option<(Seq, u64)> {
         let end = self.end();
         let place = |gate: &Shared| (gate.read().widen(end), gate.tag());
-        self.gates.read(|gates| gates.iter().map(place).max_by_key(|(at, _)| end.lag_behind(*at)))
+        self.gates.read(|gates| {
+            gates.iter().filter(|gate| gate.holds_back()).map(place).max_by_key(|(at, _)| end.lag_behind(*at))
+        })
     }
 
     /// Pages that have left the table and wait until nobody needs them, or until somebody looks whether they do.

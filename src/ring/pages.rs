@@ -238,7 +238,7 @@ mod tests {
         const READERS: u64 = if cfg!(miri) { 20 } else { 40 };
         const PUBLISHED: u64 = if cfg!(miri) { 30 } else { 500 };
         let (capacity, producers) = (Capacity::new(1).unwrap(), Producers::Shared);
-        let ring = Ring::new(Options { capacity, producers, prefault: false, first: Seq::ZERO }).unwrap();
+        let ring = Ring::new(Options::new(capacity, producers)).unwrap();
         let slow = |n| {
             ring.try_push(n).unwrap();
             let mut reader = ring.reader(Seq::new(n));

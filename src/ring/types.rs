@@ -25,6 +25,19 @@ pub struct Options {
     pub prefault: bool,
     /// The first offset: 0, unless the wrap is under test.
     pub first: Seq,
+    /// Producers wait for gates only, and what lies further back than the capacity is gone: their cursors `follow`.
+    pub lossy: bool,
+    /// A time lies beside each record.
+    pub timed: bool,
+    /// Payloads are dropped as soon as every cursor is past them.
+    pub prompt: bool,
+}
+
+impl Options {
+    /// A ring that starts at 0, keeps what gates cover, and none of the rest.
+    pub const fn new(capacity: Capacity, producers: Producers) -> Self {
+        Self { capacity, producers, prefault: false, first: Seq::ZERO, lossy: false, timed: false, prompt: false }
+    }
 }
 
 /// The allocator refused the pages of a ring.

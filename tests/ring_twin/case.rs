@@ -80,12 +80,9 @@ impl Case {
         let exclusive = setup[1] % 2 == 1;
         // Near the wrap of the 40 bits that a cursor word carries, too.
         let first = [0, (1 << 40) - 5, 3 << 40, 1 << 20][usize::from(setup[2] % 4)];
-        let options = Options {
-            capacity: Capacity::new(capacity).expect("within the bounds"),
-            producers: if exclusive { Producers::Exclusive } else { Producers::Shared },
-            prefault: false,
-            first: Seq::new(first),
-        };
+        let producers = if exclusive { Producers::Exclusive } else { Producers::Shared };
+        let room = Capacity::new(capacity).expect("within the bounds");
+        let options = Options { first: Seq::new(first), ..Options::new(room, producers) };
         let ring = Ring::new(options).expect("memory for a small ring");
         let exclusive = ring.exclusive();
         Self {

@@ -124,7 +124,7 @@ pub(crate) fn run(scenario: &Scenario) -> (usize, usize, u64) {
     let live = LIVE.load(Ordering::Acquire);
     let producers = if scenario.shape == Shape::Shared { Producers::Shared } else { Producers::Exclusive };
     let capacity = Capacity::new(scenario.capacity).expect("a capacity in range");
-    let options = Options { capacity, producers, prefault: false, first: Seq::new(scenario.first) };
+    let options = Options { first: Seq::new(scenario.first), ..Options::new(capacity, producers) };
     let ring = Ring::new(options).expect("memory for the ring");
     let stage = Arc::new(Stage {
         scenario: *scenario,

@@ -27,7 +27,7 @@ pub fn shared(capacity: usize) -> (SharedTx, RingRx) {
 
 fn open(capacity: usize, producers: Producers) -> (Arc<Ring<Event>>, RingRx) {
     let capacity = Capacity::new(capacity).expect("a capacity within bounds");
-    let options = Options { capacity, producers, prefault: true, first: Seq::new(0) };
+    let options = Options { prefault: true, ..Options::new(capacity, producers) };
     let ring = Ring::new(options).expect("memory for the ring");
     let gate = ring.join(Start::Earliest, 0);
     let reader = ring.reader(gate.position());

@@ -31,7 +31,7 @@ const PARK: AppendCtl<'static> = AppendCtl { cancel: None, refuse: None, quiet: 
 fn bench_with(capacity: usize, retain: Retain, producers: Producers) -> Bench {
     let clock = Arc::new(ManualClock::new());
     let capacity = Capacity::new(capacity).unwrap();
-    let config = LogConfig { capacity, producers, retain, prefault: false };
+    let config = LogConfig::new(capacity, producers, retain);
     Bench { log: Log::new(config, clock.clone()).unwrap(), clock }
 }
 

@@ -77,7 +77,7 @@ fn memory_that_cannot_be_had_is_an_error() {
     type Huge = [u8; 1 << 40];
     let capacity = Capacity::MAX;
     for producers in BOTH {
-        let options = Options { capacity, producers, prefault: false, first: Seq::ZERO };
+        let options = Options::new(capacity, producers);
         assert!(Ring::<Huge>::new(options).is_err());
     }
 }
@@ -86,7 +86,7 @@ fn memory_that_cannot_be_had_is_an_error() {
 fn a_ring_that_is_touched_at_once_is_like_any_other() {
     for producers in BOTH {
         let capacity = Capacity::new(if cfg!(miri) { 1 << 5 } else { 1 << 12 }).unwrap();
-        let ring = Ring::<u64>::new(Options { capacity, producers, prefault: true, first: Seq::ZERO }).unwrap();
+        let ring = Ring::<u64>::new(Options { prefault: true, ..Options::new(capacity, producers) }).unwrap();
         Pen::of(&ring).push(5).unwrap();
         assert_eq!(drain(&mut ring.reader(Seq::ZERO)), [5]);
     }

@@ -23,7 +23,7 @@ const BOTH: [Producers; 2] = [Producers::Exclusive, Producers::Shared];
 
 fn ring_at<T: Send + Sync + 'static>(capacity: usize, producers: Producers, first: u64) -> Arc<Ring<T>> {
     let capacity = Capacity::new(capacity).unwrap();
-    Ring::new(Options { capacity, producers, prefault: false, first: Seq::new(first) }).unwrap()
+    Ring::new(Options { first: Seq::new(first), ..Options::new(capacity, producers) }).unwrap()
 }
 
 fn ring<T: Send + Sync + 'static>(capacity: usize, producers: Producers) -> Arc<Ring<T>> {
