@@ -156,6 +156,11 @@ impl Geometry {
         nth >> self.shift
     }
 
+    /// The first record that lies on a page that is still mapped once page `page` is.
+    pub const fn first_mapped(self, page: u64) -> u64 {
+        (page + 1).saturating_sub(self.pages as u64) << self.shift
+    }
+
     /// The slot of the `nth` record on its page.
     #[inline(always)]
     pub const fn slot(self, nth: u64) -> usize {

@@ -9,12 +9,14 @@ mod append;
 mod error;
 mod partition;
 mod producer;
+mod read;
 mod retain;
 
 pub use append::AppendCtl;
 pub use error::{AppendError, Limiting};
 pub use partition::{Appended, AppendedAll, Full, Log, LogConfig, LogCounts};
 pub use producer::LogProducer;
+pub use read::{Gap, Missed, Read, Relocated};
 pub use retain::Retain;
 
 #[cfg(all(test, not(ringlog_loom)))]

@@ -15,7 +15,7 @@
 #![forbid(unsafe_code)]
 
 use super::{
-    AppendError, Limiting,
+    AppendError, Limiting, Relocated,
     retain::{Gates, OWN, Retain},
 };
 use crate::{
@@ -25,7 +25,7 @@ use crate::{
         Arc, Mutex,
         atomic::{AtomicU64, Ordering},
     },
-    time::Clock,
+    time::{Clock, Time},
     wait::{Event, Sleeper, Wake},
 };
 use std::{fmt, ops::Range, time::Duration};
@@ -90,6 +90,10 @@ pub struct LogCounts {
     pub blocked: u64,
     /// Appends that gave up because it was full.
     pub rejected: u64,
+    /// Records that were overwritten before every group had committed them, or while there was no group.
+    pub dropped: u64,
+    /// Records that became too old while they were kept.
+    pub expired: u64,
 }
 
 /// One partition.
@@ -142,6 +146,27 @@ impl<T: Send + Sync + 'static> Log<T> {
         &self.clock
     }
 
+    /// Whether the oldest record goes when it is full, read or not: then groups may find gaps. They may as well where
+    /// records have an age, and nowhere else.
+    pub fn lossy(&self) -> bool {
+        self.ring.is_lossy()
+    }
+
+    /// When the oldest record will be too old, as far as is known: not later than that. `None`: nothing is kept that could
+    /// become so.
+    pub fn next_expiry(&self) -> Option<Time> {
+        None
+    }
+
+    /// Forgets the records that are too old by the clock.
+    pub fn expire(&self) {
+        self.look();
+    }
+
+    /// Forgets what is too old, if there may be any.
+    #[inline]
+    pub(super) fn look(&self) {}
+
     /// One past the last record.
     #[inline]
     pub fn end(&self) -> Seq {
@@ -193,7 +218,7 @@ impl<T: Send + Sync + 'static> Log<T> {
 
     /// Moves a group's gate to `want`, or as near as what is kept allows. Commits of what was in hand are refused.
     pub fn seek(&self, gate: &Gate, want: Seq) -> Moved {
-        let moved = self.ring.seek(gate, want.later(self.earliest()));
+        let Relocated { moved, .. } = self.relocate(gate, want);
         self.not_full.wake_all();
         self.not_empty.wake_all();
         moved
@@ -231,7 +256,7 @@ impl<T: Send + Sync + 'static> Log<T> {
         let blocked = self.blocked.load(Ordering::Relaxed);
         // ORD(counts:B) Relaxed: a counter.
         let rejected = self.rejected.load(Ordering::Relaxed);
-        LogCounts { blocked, rejected }
+        LogCounts { blocked, rejected, dropped: 0, expired: 0 }
     }
 
     /// The group that is furthest behind, if a group is what holds producers back.

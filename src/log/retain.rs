@@ -6,6 +6,8 @@
 //! | `Recent`  | the slowest group gates                   | nothing gates; records stay until they are overwritten      |
 //! | `Unacked` | the slowest group gates; what all have committed is gone | nothing gates and nothing is kept            |
 //!
+//! Where the oldest record goes when the partition is full nothing gates: groups follow, and `Backlog` is `Recent`.
+//!
 //! The partition's own gate joins before the last group's leaves, and leaves after the first group's has joined, so that
 //! `Backlog` is never ungated in between.
 #![forbid(unsafe_code)]
@@ -61,6 +63,7 @@ struct Members {
 impl Gates {
     /// The gates of a fresh partition.
     pub(super) fn new<T: Send + Sync + 'static>(retain: Retain, ring: &Ring<T>) -> Self {
+        let retain = if ring.is_lossy() && retain == Retain::Backlog { Retain::Recent } else { retain };
         let own = (retain == Retain::Backlog).then(|| ring.join(Start::Earliest, OWN));
         Self { retain, listening: AtomicU64::new(0), gates: Mutex::new(Members { groups: Vec::new(), own }) }
     }
@@ -80,8 +83,8 @@ impl Gates {
 
     /// The earliest record that is kept.
     pub(super) fn earliest<T: Send + Sync + 'static>(&self, ring: &Ring<T>) -> Seq {
-        match (self.retain, ring.limiting()) {
-            (Retain::Unacked, Some((slowest, _))) => ring.earliest().later(slowest),
+        match (self.retain, ring.slowest()) {
+            (Retain::Unacked, Some(slowest)) => ring.earliest().later(slowest),
             (Retain::Unacked, None) => ring.end(),
             _ => ring.earliest(),
         }
@@ -98,7 +101,8 @@ impl Gates {
 
     pub(super) fn join<T: Send + Sync + 'static>(&self, ring: &Ring<T>, want: Start, tag: u64) -> Arc<Gate> {
         let mut members = lock(&self.gates);
-        let gate = ring.join(self.clamp(ring, want), tag);
+        let want = self.clamp(ring, want);
+        let gate = if ring.is_lossy() { ring.follow(want, tag) } else { ring.join(want, tag) };
         if members.groups.is_empty() {
             self.set_listening(gate.position().get().saturating_add(1));
         }

@@ -55,10 +55,10 @@ impl<T: Send + Sync + 'static> Body<T> {
         }
     }
 
-    /// How many records from `nth` on the gates leave room for.
+    /// How many records from `nth` on the gates leave room for; what lies below the floor is nobody's any more.
     fn allowed(&self, nth: u64) -> u64 {
-        let (here, capacity) = (self.tail.seq(nth), self.geometry.capacity().get());
-        let lag = |gate: &Shared| here.lag_behind(gate.read().widen(here));
+        let (here, capacity, floor) = (self.tail.seq(nth), self.geometry.capacity().get(), self.floor_seq());
+        let lag = |gate: &Shared| here.lag_behind(gate.read().widen(here).later(floor));
         let most = |gates: &Vec<Shared>| gates.iter().filter(|gate| gate.holds_back()).map(lag).max();
         self.gates.read(most).map_or(capacity, |lag| capacity.saturating_sub(lag))
     }
@@ -91,6 +91,9 @@ impl<T: Send + Sync + 'static> Body<T> {
                 Found::Missing(old) => old,
             };
             let spare = self.pages.spare(&self.holds).map_err(|_| Why::OutOfMemory)?;
+            if self.lossy {
+                self.lift_floor(self.geometry.first_mapped(page));
+            }
             if self.table.install(page, old, spare) {
                 // Retired only now: as long as its entry stands, a reader may still take hold of it.
                 if let Some(physical) = Table::physical(old) {

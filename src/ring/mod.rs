@@ -28,6 +28,7 @@
 //! | `granted` (offset, stamp) | `raise` upwards; `join` and `seek` add a stamp; all by RMW | producers out of room, joiners |
 //! | table entry, `newest` | who installs page n, by CAS; `newest` by the winner  | producers and readers, once per page |
 //! | mark, tag of a slot | its claimant; marks also by `clear`                   | readers (marks of bare, tags of tagged pages); `scan` |
+//! | `floor`             | who overwrites a page of a lossy ring, before it does; `raise_floor` | producers out of room, readers of lossy and timed rings |
 //! | hold                | its reader, once per page                             | `scan`                              |
 //! | state of a physical page | its owner of the moment                          | `spare`                             |
 //! | gate                | anybody, by CAS                                       | `raise`                             |
@@ -104,6 +105,8 @@
 //! | still:A | entry, load | Relaxed | equal to what look:A acquired, so the same installation |
 //! | install:A | entry, CAS | AcqRel | Release: the clear page before its entry (look:A). Acquire: we retire what another installed |
 //! | end:A | `tail`, load | Acquire | what an exclusive producer published below; pairs with finish:A, begin:A |
+//! | floor:A | `floor`, load | Relaxed | a number that only grows: memory goes by holds. Who finds a page gone finds the floor past it: it was raised before the entry changed (install:A, look:A), by whoever changed it or saw it raised (raise:B, granted:A) |
+//! | floor:B | `floor`, max | Relaxed | the same |
 //! | is_sealed:A | `tail`, load | Relaxed | a bit that only rises |
 //! | is_sealed:B | `sealed`, load | Relaxed | a flag that only rises |
 //! | claim:A | `tail`, load | Relaxed | a guess |
@@ -122,7 +125,9 @@
 mod batch;
 mod bias;
 mod chunks;
+mod cursors;
 mod exclusive;
+mod floor;
 mod gate;
 mod grant;
 mod hold;
@@ -174,6 +179,10 @@ pub struct Body<T> {
     tail: Arc<Tail>,
     bias: CachePadded<Bias>,
     granted: CachePadded<AtomicU64>,
+    /// Positions below it are gone; see `floor`.
+    floor: CachePadded<AtomicU64>,
+    lossy: bool,
+    timed: bool,
     table: Table,
     pages: Pages<T>,
     holds: Holds,
@@ -190,7 +199,7 @@ impl<T: Send + Sync + 'static> Ring<T> {
 
     /// A ring with another number of spare pages: with none, pages come round soonest, which is what models want.
     pub fn with_spares(options: Options, spares: usize) -> Result<Arc<Self>, OutOfMemory> {
-        let Options { capacity, producers, prefault, first, .. } = options;
+        let Options { capacity, producers, prefault, first, lossy, timed, .. } = options;
         let geometry = Geometry::new(capacity);
         let shared = producers == Producers::Shared;
         let body = Body {
@@ -198,6 +207,9 @@ impl<T: Send + Sync + 'static> Ring<T> {
             tail: Arc::new(Tail::new(producers, first)),
             bias: CachePadded::new(Bias::new(producers)),
             granted: CachePadded::new(AtomicU64::new(Stamped::new(first, 0).word())),
+            floor: CachePadded::new(AtomicU64::new(0)),
+            lossy,
+            timed,
             table: Table::new(geometry.pages()),
             pages: Pages::new(geometry.pages() + spares, geometry.slots(), shared, prefault)?,
             holds: Holds::new(),
@@ -241,23 +253,16 @@ impl<T: Send + Sync + 'static> Body<T> {
         self.tail.producers()
     }
 
+    /// Whether records go when they are further back than the capacity, read or not.
+    pub fn is_lossy(&self) -> bool {
+        self.lossy
+    }
+
     /// One past the last offset claimed (shared producers) or published (an exclusive one, or the one thread that publishes
     /// to a shared ring). Readers may be a record or a batch ahead of what is published so: its marks come first.
     #[inline]
     pub fn end(&self) -> Seq {
         self.tail.end_seq()
-    }
-
-    /// The first offset that a new reader may start at: everything from there on is retained at this moment. It lags the
-    /// end by the capacity less what producers have been promised, at most an eighth.
-    pub fn earliest(&self) -> Seq {
-        let granted = self.granted();
-        self.tail.seq(self.retained(self.tail.nth(granted.widen(self.tail.end_seq()))))
-    }
-
-    /// The first position retained when everything below `granted` is promised.
-    fn retained(&self, granted: u64) -> u64 {
-        granted.saturating_sub(self.geometry.capacity().get())
     }
 
     /// No claim succeeds afterwards. Returns the final end: an exclusive producer has published all below it, shared ones
@@ -279,59 +284,6 @@ impl<T: Send + Sync + 'static> Body<T> {
         self.tail.is_sealed()
     }
 
-    /// Adds a gate, as near to where it is wanted as what is retained allows; `position()` says where. From there on its
-    /// group misses nothing.
-    pub fn join(&self, want: Start, tag: u64) -> Arc<Gate> {
-        self.admit(want, tag, true)
-    }
-
-    /// Adds a cursor that holds nobody back, where it is wanted as nearly as what is retained allows.
-    pub fn follow(&self, want: Start, tag: u64) -> Arc<Gate> {
-        self.admit(want, tag, false)
-    }
-
-    fn admit(&self, want: Start, tag: u64, holds_back: bool) -> Arc<Gate> {
-        let at = match want {
-            Start::At(seq) => self.within(seq),
-            Start::End => self.end(),
-            Start::Earliest => self.earliest(),
-        };
-        let gate = Arc::new(Gate::new(at, tag, self.tail.clone(), holds_back));
-        self.change_gates(|gates| gates.push(gate.clone()));
-        // From its stamp on grants keep to the gate; up to it, to what was retained before.
-        let kept = self.tail.seq(self.retained(self.stamp()));
-        if at.precedes(kept) {
-            gate.lift(at, kept);
-        }
-        gate
-    }
-
-    /// Removes a gate: it holds nobody back any more, and commits in its epoch fail.
-    pub fn leave(&self, gate: &Gate) {
-        gate.bump();
-        self.change_gates(|gates| gates.retain(|other| !std::ptr::eq(&**other, gate)));
-    }
-
-    /// Moves a gate, from any thread, in a new epoch; as near to where it is wanted as what is retained allows.
-    pub fn seek(&self, gate: &Gate, want: Seq) -> Moved {
-        // Another gate takes the place first, so that from its first moment there what the moved one covers is retained:
-        // its owner may commit in the new epoch at once.
-        let place = self.admit(Start::At(want), gate.tag(), gate.holds_back());
-        let to = place.position();
-        let from = gate.widen(gate.force(to));
-        self.leave(&place);
-        Moved { from, to }
-    }
-
-    /// The slowest gate: where it stands, and its tag.
-    pub fn limiting(&self) -> Option<(Seq, u64)> {
-        let end = self.end();
-        let place = |gate: &Shared| (gate.read().widen(end), gate.tag());
-        self.gates.read(|gates| {
-            gates.iter().filter(|gate| gate.holds_back()).map(place).max_by_key(|(at, _)| end.lag_behind(*at))
-        })
-    }
-
     /// Pages that have left the table and wait until nobody needs them, or until somebody looks whether they do.
     pub fn pages_aside(&self) -> usize {
         self.pages.aside()
@@ -341,18 +293,6 @@ impl<T: Send + Sync + 'static> Body<T> {
     /// that: at most one for each reader, unfinished claim and producer at work.
     pub fn pages_made(&self) -> usize {
         self.pages.made()
-    }
-
-    /// `want`, or the nearest offset retained.
-    fn within(&self, want: Seq) -> Seq {
-        let end = self.end();
-        want.later(self.earliest()).earlier(end)
-    }
-
-    fn change_gates(&self, change: impl FnOnce(&mut Vec<Shared>)) {
-        let mut gates = self.joining.lock().unwrap_or_else(|e| e.into_inner());
-        change(&mut gates);
-        self.gates.replace(gates.clone());
     }
 }
 

@@ -40,6 +40,8 @@ pub struct Reader<T> {
     page: Page<T>,
     number: u64,
     held: bool,
+    /// Whether the log may go on without this reader: on a ring that sheds records.
+    sheds: bool,
     hold: usize,
     ring: Arc<Body<T>>,
 }
@@ -55,7 +57,8 @@ enum Take {
 impl<T: Send + Sync + 'static> Reader<T> {
     pub(super) fn new(ring: Arc<Body<T>>, at: Seq) -> Self {
         let (position, hold, page) = (ring.tail.nth(at), ring.holds.register(), *ring.pages.page(0));
-        Self { position, known: position, page, number: 0, held: false, hold, ring }
+        let sheds = ring.sheds();
+        Self { position, known: position, page, number: 0, held: false, sheds, hold, ring }
     }
 
     /// The offset it reads next.
@@ -72,9 +75,14 @@ impl<T: Send + Sync + 'static> Reader<T> {
 
     /// What there is to read: at most `max` records (at least one), never beyond the page.
     ///
-    /// What is known to be published is handed out before the marks are looked at again.
+    /// What is known to be published is handed out before the marks are looked at again. Where the log goes on without its
+    /// readers, what it has gone past is not: but a run that was handed out is the reader's.
     #[inline]
     pub fn peek(&mut self, max: usize) -> Peek<'_, T> {
+        if self.sheds && self.ring.is_gone(self.position) {
+            self.known = self.position;
+            return Peek::Lapped { earliest: self.ring.earliest() };
+        }
         if self.position == self.known {
             match self.look() {
                 Take::Held => {}
@@ -97,6 +105,11 @@ impl<T: Send + Sync + 'static> Reader<T> {
         if self.held && self.ring.geometry.page(to) != self.number {
             self.turn();
         }
+    }
+
+    /// Forgets what is known to be published: the next look finds what there is then.
+    pub fn refresh(&mut self) {
+        self.known = self.position;
     }
 
     /// True when the last look ended at a record that was not published yet, and all before it has been handled: looking

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod gates;
+mod lossy;
 mod memory;
 mod readers;
 mod records;

@@ -1,0 +1,105 @@
+//! Reading, and what is read past.
+#![forbid(unsafe_code)]
+
+use super::Log;
+use crate::{
+    ring::{Fenced, Gate, Moved, Peek, Reader, Run},
+    seq::Seq,
+};
+
+/// What a reader finds at its position.
+#[derive(Debug)]
+pub enum Read<'r, T> {
+    /// Records; never beyond the page.
+    Ready(Run<'r, T>),
+    /// Nothing yet.
+    Pending,
+    /// Records are lost; the reader still stands before them. [`Log::pass`] takes its group's cursor over them.
+    Gap(Gap),
+}
+
+/// Records that a reader did not get in time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gap {
+    /// The first of them.
+    pub from: Seq,
+    /// The first that is still there, later than `from`.
+    pub to: Seq,
+    /// How many of them were too old; the others were overwritten.
+    pub expired: u64,
+}
+
+impl Gap {
+    /// How many records there were.
+    pub fn len(&self) -> u64 {
+        self.to.since(self.from)
+    }
+
+    /// Whether there were none, which `read` never returns.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many of them were overwritten.
+    pub fn overwritten(&self) -> u64 {
+        self.len().saturating_sub(self.expired)
+    }
+}
+
+/// What is gone of a stretch of records.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Missed {
+    /// Records that were overwritten.
+    pub overwritten: u64,
+    /// Records that were too old before that.
+    pub expired: u64,
+}
+
+/// A cursor was moved over records that were gone already, perhaps, and over others that were not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Relocated {
+    /// From where to where.
+    pub moved: Moved,
+    /// What was gone between the two, if it went forwards.
+    pub missed: Missed,
+}
+
+impl<T: Send + Sync + 'static> Log<T> {
+    /// What there is to read for `reader`: at most `max` records (at least one).
+    ///
+    /// Where records are lost before they are read, the loss is found here, in its place among the records.
+    #[inline]
+    pub fn read<'r>(&self, reader: &'r mut Reader<T>, max: usize) -> Read<'r, T> {
+        self.look();
+        let from = reader.position();
+        match reader.peek(max) {
+            Peek::Ready(run) => Read::Ready(run),
+            Peek::Pending => Read::Pending,
+            Peek::Lapped { earliest } => Read::Gap(self.gap(from, earliest)),
+        }
+    }
+
+    #[cold]
+    fn gap(&self, from: Seq, to: Seq) -> Gap {
+        Gap { from, to, expired: self.missed(from, to).expired }
+    }
+
+    /// Moves a group's gate over `gap`, as a commit in `epoch`, and counts what was lost.
+    pub fn pass(&self, gate: &Gate, epoch: u32, gap: &Gap) -> Result<(), Fenced> {
+        gate.commit(epoch, gap.from, gap.to)?;
+        self.not_full().notify();
+        Ok(())
+    }
+
+    /// What of `from..to` is gone, without counting it anywhere.
+    pub fn missed(&self, from: Seq, to: Seq) -> Missed {
+        let gone = to.earlier(self.ring().earliest()).lag_behind(from);
+        Missed { overwritten: gone, expired: 0 }
+    }
+
+    /// As [`Log::seek`], wakes nobody, and says what was gone of the records it went over.
+    pub fn relocate(&self, gate: &Gate, want: Seq) -> Relocated {
+        let moved = self.ring().seek(gate, want.later(self.earliest()));
+        Relocated { moved, missed: self.missed(moved.from, moved.to) }
+    }
+}

@@ -1,0 +1,86 @@
+//! Where cursors come in, are moved, and leave.
+#![forbid(unsafe_code)]
+
+use crate::ring::{Body, Gate, Moved, Shared, Start};
+use crate::seq::Seq;
+use crate::sync::{Arc, lock};
+
+impl<T: Send + Sync + 'static> Body<T> {
+    /// Adds a gate, as near to where it is wanted as what is retained allows; `position()` says where. From there on its
+    /// group misses nothing but what [`raise_floor`](Self::raise_floor) passes.
+    pub fn join(&self, want: Start, tag: u64) -> Arc<Gate> {
+        self.admit(want, tag, true)
+    }
+
+    /// Adds a cursor that holds nobody back, where it is wanted as nearly as what is retained allows.
+    pub fn follow(&self, want: Start, tag: u64) -> Arc<Gate> {
+        self.admit(want, tag, false)
+    }
+
+    fn admit(&self, want: Start, tag: u64, holds_back: bool) -> Arc<Gate> {
+        let at = match want {
+            Start::At(seq) => self.within(seq),
+            Start::End => self.end(),
+            Start::Earliest => self.earliest(),
+        };
+        let gate = Arc::new(Gate::new(at, tag, self.tail.clone(), holds_back));
+        self.change_gates(|gates| gates.push(gate.clone()));
+        if holds_back {
+            // From its stamp on grants keep to the gate; up to it, to what was retained before.
+            let kept = self.tail.seq(self.retained(self.stamp()));
+            if at.precedes(kept) {
+                gate.lift(at, kept);
+            }
+        }
+        gate
+    }
+
+    /// Removes a gate: it holds nobody back any more, and commits in its epoch fail.
+    pub fn leave(&self, gate: &Gate) {
+        gate.bump();
+        self.change_gates(|gates| gates.retain(|other| !std::ptr::eq(&**other, gate)));
+    }
+
+    /// Moves a gate, from any thread, in a new epoch; as near to where it is wanted as what is retained allows.
+    pub fn seek(&self, gate: &Gate, want: Seq) -> Moved {
+        if !gate.holds_back() {
+            let to = self.within(want);
+            return Moved { from: gate.widen(gate.force(to)), to };
+        }
+        // Another gate takes the place first, so that from its first moment there what the moved one covers is retained:
+        // its owner may commit in the new epoch at once.
+        let place = self.admit(Start::At(want), gate.tag(), true);
+        let to = place.position();
+        let from = gate.widen(gate.force(to));
+        self.leave(&place);
+        Moved { from, to }
+    }
+
+    /// The gate that holds producers back most: where it stands, or the floor if it stands further back; and its tag.
+    pub fn limiting(&self) -> Option<(Seq, u64)> {
+        let (end, floor) = (self.end(), self.floor_seq());
+        let place = |gate: &Shared| (gate.read().widen(end).later(floor), gate.tag());
+        self.gates.read(|gates| {
+            gates.iter().filter(|gate| gate.holds_back()).map(place).max_by_key(|(at, _)| end.lag_behind(*at))
+        })
+    }
+
+    /// Where the slowest cursor stands, whether it holds producers back or not.
+    pub fn slowest(&self) -> Option<Seq> {
+        let end = self.end();
+        let place = |gate: &Shared| gate.read().widen(end);
+        self.gates.read(|gates| gates.iter().map(place).max_by_key(|at| end.lag_behind(*at)))
+    }
+
+    /// `want`, or the nearest offset retained.
+    fn within(&self, want: Seq) -> Seq {
+        let end = self.end();
+        want.later(self.earliest()).earlier(end)
+    }
+
+    fn change_gates(&self, change: impl FnOnce(&mut Vec<Shared>)) {
+        let mut gates = lock(&self.joining);
+        change(&mut gates);
+        self.gates.replace(gates.clone());
+    }
+}
