@@ -28,14 +28,14 @@ pub use adapter::{Manual, Stepped, Stranded, Worker, WorkerConfig, WorkerError};
 #[cfg(not(ringlog_loom))]
 pub use broker::{
     Account, BatchError, Behind, Broker, BrokerConfig, BrokerState, CAPACITY_MAX, Crc32, CreateError, DrainError, Full,
-    Group, JavaString, Key, Limiting, LookupError, Member, NewMember, PARTITIONS_MAX, Partitioner, Position, Producer,
-    PublishCounts, PublishError, Published, Share, Sticky, Topic, TopicConfig,
+    Group, JavaString, Key, Limiting, LookupError, Member, NewMember, PARTITIONS_MAX, PartitionStats, Partitioner,
+    Position, Producer, PublishCounts, PublishError, Published, Share, Sticky, Topic, TopicConfig,
 };
 #[cfg(not(ringlog_loom))]
 pub use group::{
-    Backoff, Batch, BatchOutcome, ConfigError, ControlError, Executor, Failure, GroupConfig, GroupError, GroupStats,
-    IntoBatchOutcome, IntoOutcome, LaneStats, Letter, NAME_BYTES_MAX, NameError, Outcome, Place, PlaceError, Record,
-    Retry, Run, SeekTo, StartAt, Step, SubscribeError,
+    Backoff, Batch, BatchOutcome, ConfigError, ControlError, Executor, Failure, Gap, GroupConfig, GroupError,
+    GroupStats, IntoBatchOutcome, IntoOutcome, LaneStats, Letter, NAME_BYTES_MAX, NameError, Outcome, Place,
+    PlaceError, Record, Retry, Run, SeekTo, StartAt, Step, SubscribeError,
 };
 pub use log::Retain;
 pub use sync::futex::{Futex, Woken};

@@ -35,6 +35,16 @@ impl Account {
         self.groups.iter().map(GroupStats::dead).sum()
     }
 
+    /// The records that groups passed over by a seek, or lost because they were overwritten, over all groups.
+    pub fn skipped(&self) -> u64 {
+        self.groups.iter().map(GroupStats::skipped).sum()
+    }
+
+    /// The records that groups lost because they became too old, over all groups.
+    pub fn expired(&self) -> u64 {
+        self.groups.iter().map(GroupStats::expired).sum()
+    }
+
     /// The records that groups had not done, over all groups; those of groups without a member included.
     pub fn left(&self) -> u64 {
         self.groups.iter().map(GroupStats::lag).sum()
@@ -44,6 +54,10 @@ impl Account {
 impl fmt::Display for Account {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} acked, {} dead, {} left", self.acked(), self.dead(), self.left())?;
+        let (skipped, expired) = (self.skipped(), self.expired());
+        if skipped + expired > 0 {
+            write!(f, ", {skipped} skipped, {expired} expired")?;
+        }
         for entry in self.groups.iter().filter(|entry| entry.lag() > 0) {
             write!(f, "; {}/{} left {}", entry.topic, entry.group, entry.lag())?;
         }

@@ -34,8 +34,28 @@ pub struct TopicConfig<T> {
     capacity: usize,
     pub(crate) rule: Rule<T>,
     pub(crate) retain: Retain,
-    pub(crate) block: Option<Duration>,
+    pub(crate) full: WhenFull,
+    pub(crate) max_age: Option<Duration>,
     pub(crate) prefault: bool,
+}
+
+/// What a publish does that finds no room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WhenFull {
+    /// It waits for the slowest group, no longer than this if there is a limit.
+    Block(Option<Duration>),
+    /// There always is room: the oldest record goes.
+    DropOldest,
+}
+
+impl WhenFull {
+    /// How long a publish may wait for room.
+    pub(crate) const fn waits(self) -> Option<Duration> {
+        match self {
+            Self::Block(longest) => longest,
+            Self::DropOldest => Some(Duration::ZERO),
+        }
+    }
 }
 
 /// What [`TopicConfig`] says once it has been validated.
@@ -53,7 +73,8 @@ impl<T> TopicConfig<T> {
             capacity: 8_192,
             rule: Rule::new(),
             retain: Retain::Recent,
-            block: Some(Duration::from_secs(1)),
+            full: WhenFull::Block(Some(Duration::from_secs(1))),
+            max_age: None,
             prefault: false,
         }
     }
@@ -104,13 +125,73 @@ impl<T> TopicConfig<T> {
     }
 
     /// The longest that a publish waits for room (default one second): `Some(Duration::ZERO)` never waits, `None`
-    /// waits until there is room or the topic closes.
+    /// waits until there is room or the topic closes. Takes [`drop_oldest`](Self::drop_oldest) back.
     ///
     /// A handler never waits for a lane of its own thread. Two handlers on two threads that publish into each other's
     /// full topics do wait for each other, and only this limit ends that: do not give such topics `None`.
     #[must_use]
     pub const fn block(mut self, longest: Option<Duration>) -> Self {
-        self.block = longest;
+        self.full = WhenFull::Block(longest);
+        self
+    }
+
+    /// When a partition is full, its oldest record goes, whoever has still to read it. Takes [`block`](Self::block) back:
+    /// of the two, what was said last counts.
+    ///
+    /// * Publishing never waits for a group and is never refused for want of room: no handler, slow, stuck or paused,
+    ///   holds anybody up, and neither does a group without a member. A publish to a full partition sheds exactly one
+    ///   record, a batch as many as it needs.
+    /// * A partition retains its last [`capacity`](Self::capacity) records exactly. A group that falls further behind loses
+    ///   what lies before them. It hears of it in that very place, by [`GroupConfig::on_gap`](crate::GroupConfig::on_gap)
+    ///   and by [`Record::lost_before`](crate::Record::lost_before) of the next record, and counts it as `skipped`. Groups
+    ///   that keep up lose nothing.
+    /// * What a handler has in hand when it is overwritten stays valid until the handler returns, is acknowledged as usual,
+    ///   and is not lost. A record that waits for its retry is not in hand: it may go.
+    /// * The partition counts in [`dropped`](crate::PartitionStats::dropped) what was overwritten before every group had it
+    ///   done, once however many groups lost it, or while there was no group at all.
+    /// * [`Retain::Backlog`] and [`Retain::Recent`] are the same here: nothing waits for a group that is still to come.
+    ///   With [`Retain::Unacked`] a record goes as soon as every group has it done, or when it is overwritten, whichever is
+    ///   first; while there is no group nothing is kept.
+    ///
+    /// For a stream of which the latest part matters (prices, positions, metrics), never for payments.
+    ///
+    /// ```
+    /// use ringlog::{Broker, TopicConfig};
+    ///
+    /// let broker = Broker::new();
+    /// let topic = broker.create_topic("ticks", TopicConfig::<u64>::new().capacity(3).drop_oldest())?;
+    /// for n in 0..10 {
+    ///     topic.publish(n)?;
+    /// }
+    /// let partition = topic.partition_stats(0).unwrap();
+    /// assert_eq!((partition.earliest, partition.end), (7, 10));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub const fn drop_oldest(mut self) -> Self {
+        self.full = WhenFull::DropOldest;
+        self
+    }
+
+    /// The longest that a record is kept (default: no limit): one that was published more than `age` ago goes, whoever has
+    /// still to read it. One that is exactly as old stays. Zero is refused: it would keep nothing that anybody could rely
+    /// on.
+    ///
+    /// * A record's age counts from the moment its publish was called, by the broker's clock, so a publish that waits for
+    ///   room ages meanwhile. Only the oldest record of a partition is looked at: where a waiting publish, or a clock that
+    ///   jumps, has left an older one behind a younger one, it goes when the younger one does. What has gone never
+    ///   comes back, not even if the clock is turned back.
+    /// * What is too old is never handed out, whoever asks: age is checked when a record is published, read or looked for,
+    ///   with every question about the partition, and by the broker's timer in between.
+    /// * It goes with both answers to a full partition. Where publishers wait for the slowest group, they wait for records
+    ///   that are not too old: a group that hangs holds nobody up for longer than `age`.
+    /// * A group hears of it as of any loss, by [`GroupConfig::on_gap`](crate::GroupConfig::on_gap) and
+    ///   [`Record::lost_before`](crate::Record::lost_before), and counts it as `expired`. The partition counts in
+    ///   [`expired`](crate::PartitionStats::expired) every record that went for its age, read or not.
+    /// * What a handler has in hand is not lost, as with [`drop_oldest`](Self::drop_oldest).
+    #[must_use]
+    pub const fn max_age(mut self, age: Duration) -> Self {
+        self.max_age = Some(age);
         self
     }
 
@@ -128,6 +209,9 @@ impl<T> TopicConfig<T> {
             .ok_or_else(|| ConfigError::new("partitions", self.partitions.to_string(), "between 1 and 4096"))?;
         let capacity = Capacity::new(self.capacity)
             .ok_or_else(|| ConfigError::new("capacity", self.capacity.to_string(), "between 1 and 1073741824"))?;
+        if self.max_age.is_some_and(|age| age.is_zero()) {
+            return Err(ConfigError::new("max_age", "0ns", "longer than zero"));
+        }
         Ok(Shape { partitions, capacity })
     }
 }
@@ -151,7 +235,8 @@ impl<T> fmt::Debug for TopicConfig<T> {
             .field("capacity", &self.capacity)
             .field("rule", &self.rule)
             .field("retain", &self.retain)
-            .field("block", &self.block)
+            .field("full", &self.full)
+            .field("max_age", &self.max_age)
             .field("prefault", &self.prefault)
             .finish()
     }

@@ -3,7 +3,7 @@
 
 use super::account::{Account, DrainError};
 use super::close::Closing;
-use super::config::{BrokerConfig, Shape, TopicConfig};
+use super::config::{BrokerConfig, Shape, TopicConfig, WhenFull};
 use super::core::Core;
 use super::error::{CreateError, LookupError};
 use super::groups::Groups;
@@ -13,7 +13,7 @@ use super::registry::Registry;
 use super::route::Turns;
 use super::topic::Topic;
 use crate::group::name;
-use crate::log::{Log, LogConfig, LogProducer};
+use crate::log::{Full, Log, LogConfig, LogProducer};
 use crate::ring::Producers;
 use crate::sync::Arc;
 use crate::sync::atomic::AtomicBool;
@@ -214,7 +214,7 @@ impl Broker {
             partitions: shape.partitions,
             router: config.rule.over(shape.partitions),
             turns: Turns::new(),
-            block: config.block,
+            block: config.full.waits(),
             exclusive: producers == Producers::Exclusive,
             deleted: AtomicBool::new(false),
         }))
@@ -227,7 +227,12 @@ impl Broker {
         Shape { partitions, capacity }: Shape,
         producers: Producers,
     ) -> Result<Box<[Arc<Log<T>>]>, CreateError> {
-        let of = LogConfig { prefault: config.prefault, ..LogConfig::new(capacity, producers, config.retain) };
+        let full = match config.full {
+            WhenFull::Block(_) => Full::Block,
+            WhenFull::DropOldest => Full::DropOldest,
+        };
+        let &TopicConfig { retain, max_age, prefault, .. } = config;
+        let of = LogConfig { full, max_age, prefault, ..LogConfig::new(capacity, producers, retain) };
         let logs = (0..partitions.get()).map(|_| Log::new(of, self.clock().clone()));
         logs.collect::<Result<_, _>>().map_err(|_| CreateError::OutOfMemory {
             topic: name.clone(),

@@ -17,6 +17,7 @@ mod partitioner;
 mod producer;
 mod registry;
 mod route;
+mod sight;
 mod topic;
 
 pub use self::account::{Account, Behind, DrainError};
@@ -30,4 +31,5 @@ pub use self::life::BrokerState;
 pub use self::member::{Member, NewMember};
 pub use self::partitioner::{Crc32, JavaString, Partitioner, Sticky};
 pub use self::producer::Producer;
+pub use self::sight::PartitionStats;
 pub use self::topic::{PublishCounts, Topic};

@@ -195,14 +195,6 @@ impl<T: Send + Sync + 'static> Topic<T> {
         self.0.log(partition).map(|log| log.len())
     }
 
-    /// How publishes fared so far, over all partitions.
-    pub fn counts(&self) -> PublishCounts {
-        self.0.logs.iter().map(|log| log.counts()).fold(PublishCounts::default(), |sum, log| PublishCounts {
-            blocked: sum.blocked + log.blocked,
-            rejected: sum.rejected + log.rejected,
-        })
-    }
-
     /// Whether the topic takes no more records: it was deleted, or its broker is closed.
     pub fn is_closed(&self) -> bool {
         self.0.logs.iter().all(|log| log.is_closed())

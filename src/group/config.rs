@@ -1,6 +1,7 @@
 //! The settings of a group.
 #![forbid(unsafe_code)]
 
+use super::gap::{Gap, OnGap};
 use super::letters::Bury;
 use super::outcome::Failure;
 use super::retry::Retry;
@@ -56,6 +57,7 @@ pub struct GroupConfig<T> {
     pub(super) retry: Retry,
     pub(super) letters: usize,
     pub(super) bury: Bury<T>,
+    pub(super) on_gap: Option<OnGap>,
 }
 
 /// Letters kept by default.
@@ -66,7 +68,7 @@ const LETTERS_MAX: usize = 1 << 30;
 impl<T> GroupConfig<T> {
     /// A group that starts where `start` says, with the default retry and 1,024 letters of facts only.
     pub fn new(start: StartAt) -> Self {
-        GroupConfig { start, retry: Retry::default(), letters: LETTERS, bury: Bury::Facts }
+        GroupConfig { start, retry: Retry::default(), letters: LETTERS, bury: Bury::Facts, on_gap: None }
     }
 
     /// Starts at the earliest retained record.
@@ -114,6 +116,41 @@ impl<T> GroupConfig<T> {
         self
     }
 
+    /// Calls `hook` whenever the group has lost records: they were overwritten on a topic that
+    /// [drops its oldest](crate::TopicConfig::drop_oldest), or became older than
+    /// [the topic allows](crate::TopicConfig::max_age), before the group had read them.
+    ///
+    /// It is called in their place: on the thread that serves the lane, after the records before the gap and before the one
+    /// behind it, when the group's cursor has already moved on. No lock is held, so it may publish, seek, pause or leave. If
+    /// it panics, the panic stops there and delivery goes on. The same loss is told once, and not to a group that passes it
+    /// by a seek; a loss that nobody has noticed yet, because the group is paused or a handler hangs, shows in the figures
+    /// at once and is told when the group reads on. Settings with another hook are other settings, even if the code is the
+    /// same.
+    ///
+    /// ```
+    /// use ringlog::{Broker, GroupConfig, Manual, TopicConfig};
+    /// use std::sync::{Arc, Mutex};
+    ///
+    /// let broker = Broker::new();
+    /// let topic = broker.create_topic("ticks", TopicConfig::<u64>::new().capacity(2).drop_oldest())?;
+    /// let lost = Arc::new(Mutex::new(Vec::new()));
+    /// let noted = lost.clone();
+    /// let config = GroupConfig::earliest().on_gap(move |gap| noted.lock().unwrap().push(gap.to_string()));
+    /// let group = topic.group("screen", config)?;
+    /// let manual = Manual::new(1);
+    /// group.member("screen-1").run(&manual).subscribe(|_| ())?;
+    ///
+    /// (0..5).try_for_each(|n| topic.publish(n).map(drop))?; // none of them waits
+    /// manual.run(100);
+    /// assert_eq!(*lost.lock().unwrap(), ["ticks/0: screen lost 3 records, offsets 0 to 2: 3 overwritten, 0 expired"]);
+    /// assert_eq!((group.stats().acked(), group.stats().skipped()), (2, 3));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn on_gap(mut self, hook: impl Fn(&Gap) + Send + Sync + 'static) -> Self {
+        self.on_gap = Some(OnGap::new(hook));
+        self
+    }
+
     /// Checks every setting.
     pub fn validate(&self) -> Result<(), ConfigError> {
         self.retry.validate()?;
@@ -133,6 +170,8 @@ impl<T> GroupConfig<T> {
             Some("letters")
         } else if !self.bury.same(&other.bury) {
             Some("bury")
+        } else if !same_hook(self.on_gap.as_ref(), other.on_gap.as_ref()) {
+            Some("on_gap")
         } else {
             None
         }
@@ -144,9 +183,17 @@ impl<T> GroupConfig<T> {
     }
 }
 
+fn same_hook(one: Option<&OnGap>, other: Option<&OnGap>) -> bool {
+    match (one, other) {
+        (None, None) => true,
+        (Some(one), Some(other)) => one.same(other),
+        _ => false,
+    }
+}
+
 impl<T> Clone for GroupConfig<T> {
     fn clone(&self) -> Self {
-        GroupConfig { start: self.start, retry: self.retry.clone(), letters: self.letters, bury: self.bury.clone() }
+        GroupConfig { retry: self.retry.clone(), bury: self.bury.clone(), on_gap: self.on_gap.clone(), ..*self }
     }
 }
 
@@ -157,6 +204,7 @@ impl<T> fmt::Debug for GroupConfig<T> {
             .field("retry", &self.retry)
             .field("letters", &self.letters)
             .field("bury", &self.bury)
+            .field("on_gap", &self.on_gap)
             .finish()
     }
 }
@@ -177,5 +225,16 @@ mod tests {
         assert_eq!(base().bury_cloned().differs_in(&base().bury_cloned()), None);
         let with = base().bury_with(|value, _| value.len());
         assert_eq!(with.differs_in(&with.clone()), None);
+        let hooked = base().on_gap(|_| ());
+        assert_eq!(hooked.differs_in(&hooked.clone()), None);
+        assert_eq!(hooked.differs_in(&base()), Some("on_gap"));
+        let seen = std::sync::Arc::new(());
+        let another = || {
+            base().on_gap({
+                let seen = seen.clone();
+                move |_| drop(seen.clone())
+            })
+        };
+        assert_eq!(another().differs_in(&another()), Some("on_gap"), "by identity");
     }
 }

@@ -5,13 +5,14 @@ use super::config::{GroupConfig, SeekTo};
 use super::context::{self, Id};
 use super::error::{ControlError, GroupError, SubscribeError};
 use super::executor::Seat;
+use super::gap::Gap;
 use super::lane::Lane;
 use super::letters::{Letter, Letters};
 use super::name;
 use super::roster::{Member, Roster};
 use super::stats::{GroupStats, LaneStats};
 use super::word::{MemberId, PauseReason};
-use crate::log::Log;
+use crate::log::{self, Log};
 use crate::sync::atomic::Ordering;
 use crate::sync::{Arc, Mutex, lock};
 use crate::time::Clock;
@@ -267,6 +268,13 @@ impl<T: Send + Sync + 'static> Group<T> {
         self.lane(partition)?.word.resume(PauseReason::Partition);
         self.ring_for(partition as usize);
         Ok(())
+    }
+
+    /// A gap in the words of the group.
+    pub(super) fn gap(&self, partition: u32, gap: &log::Gap) -> Gap {
+        let (topic, group) = (self.topic.clone(), self.name.clone());
+        let (from, to, overwritten, expired) = (gap.from.get(), gap.to.get(), gap.overwritten(), gap.expired);
+        Gap { topic, group, partition, from, to, overwritten, expired }
     }
 
     // ---- questions -----------------------------------------------------------------------------------------------

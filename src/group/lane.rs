@@ -4,9 +4,10 @@
 
 use super::config::{SeekTo, StartAt};
 use super::context::Id;
+use super::loss::{Changes, InHand};
 use super::stats::{Counters, LaneStats};
 use super::word::{LaneWord, MemberId, Word};
-use crate::log::Log;
+use crate::log::{self, Log, Missed, Relocated};
 use crate::ring::{Gate, Moved, Reader, Start};
 use crate::seq::Seq;
 use crate::sync::{Arc, CachePadded, Mutex, lock};
@@ -20,11 +21,26 @@ pub(super) struct Lane<T> {
     pub(super) gate: Arc<Gate>,
     pub(super) partition: u32,
     start: Seq,
+    /// Whether records may go before this group has read them.
+    pub(super) loses: bool,
     pub(super) counters: CachePadded<Counters>,
+    /// What a handler is at work on, where records may be lost.
+    pub(super) in_hand: CachePadded<InHand>,
+    /// Losses that turn from unnoticed to counted.
+    changes: Changes,
     /// The state, while nobody holds the lane (word inv. 2).
     parked: Mutex<Option<Box<Held<T>>>>,
     /// Held by whoever moves the cursor other than by a commit, and by whoever checks the books.
     control: Mutex<()>,
+}
+
+/// A cursor and what lies behind it, at one moment.
+struct View {
+    committed: Seq,
+    end: Seq,
+    pending: u64,
+    /// What is lost and nobody has noticed yet.
+    missed: Missed,
 }
 
 /// What belongs to the lane and is in one member's hands at a time: it survives every change of members.
@@ -40,6 +56,8 @@ pub(super) struct Held<T> {
     pub(super) due: Option<Time>,
     /// Up to here a batch handler gets single records, because one of them made its batch fail.
     pub(super) single_until: Seq,
+    /// How many records are missing right before `next`.
+    pub(super) lost: u64,
     /// How many records are handed over between two looks at the clock.
     pub(super) chunk: usize,
 }
@@ -48,8 +66,15 @@ impl<T: Send + Sync + 'static> Held<T> {
     /// Forgets what was in hand and goes where the cursor is.
     pub(super) fn resync(&mut self, gate: &Gate) {
         (self.next, self.epoch) = gate.snapshot();
-        (self.failures, self.due, self.single_until) = (0, None, Seq::ZERO);
+        (self.failures, self.due, self.single_until, self.lost) = (0, None, Seq::ZERO, 0);
         self.reader.jump(self.next);
+    }
+
+    /// Goes on behind a gap, which is committed already.
+    pub(super) fn passed(&mut self, gap: &log::Gap) {
+        self.lost += gap.len();
+        (self.next, self.failures, self.due) = (gap.to, 0, None);
+        self.reader.jump(gap.to);
     }
 
     /// How many records may be handed over at once.
@@ -69,14 +94,17 @@ impl<T: Send + Sync + 'static> Lane<T> {
         let (next, epoch) = gate.snapshot();
         let mut reader = log.reader(next);
         reader.release();
-        let held = Held { reader, next, epoch, failures: 0, due: None, single_until: Seq::ZERO, chunk: 1 };
+        let held = Held { reader, next, epoch, failures: 0, due: None, single_until: Seq::ZERO, lost: 0, chunk: 1 };
         Lane {
             word: CachePadded::new(LaneWord::new()),
+            loses: log.sheds(),
             log,
             gate,
             partition,
             start: next,
             counters: CachePadded::new(Counters::default()),
+            in_hand: CachePadded::new(InHand::default()),
+            changes: Changes::default(),
             parked: Mutex::new(Some(Box::new(held))),
             control: Mutex::new(()),
         }
@@ -121,8 +149,10 @@ impl<T: Send + Sync + 'static> Lane<T> {
                 SeekTo::Latest => self.log.end(),
                 SeekTo::Offset(offset) => within(&self.log, offset),
             };
-            let moved = self.log.ring().seek(&self.gate, want);
-            self.count(moved);
+            let change = self.changes.amend();
+            let Relocated { moved, missed } = self.log.relocate(&self.gate, want);
+            self.count(moved, missed.expired);
+            drop(change);
             self.word.nudge();
             moved
         };
@@ -131,9 +161,24 @@ impl<T: Send + Sync + 'static> Lane<T> {
         Some(moved)
     }
 
-    fn count(&self, Moved { from, to }: Moved) {
+    /// Of what a seek passes over, what is too old was lost for that reason; the rest is skipped, whether it is still there
+    /// or not.
+    fn count(&self, Moved { from, to }: Moved, expired: u64) {
         self.counters.replayed.add(from.get().saturating_sub(to.get()));
-        self.counters.skipped.add(to.get().saturating_sub(from.get()));
+        let passed = to.get().saturating_sub(from.get());
+        self.counters.expired.add(expired);
+        self.counters.skipped.add(passed - expired);
+    }
+
+    /// Commits over a gap and counts it. False: the cursor was moved meanwhile.
+    pub(super) fn pass(&self, epoch: u32, gap: &log::Gap) -> bool {
+        let _change = self.changes.amend();
+        let passed = self.log.pass(&self.gate, epoch, gap).is_ok();
+        if passed {
+            self.counters.expired.add(gap.expired);
+            self.counters.skipped.add(gap.overwritten());
+        }
+        passed
     }
 
     /// Ends the lane: its cursor stops gating at once. Whether this call did it.
@@ -153,24 +198,45 @@ impl<T: Send + Sync + 'static> Lane<T> {
     }
 
     pub(super) fn lag(&self) -> u64 {
-        self.log.end().get().saturating_sub(self.gate.position().get())
+        self.view().pending
+    }
+
+    /// The cursor, and what lies behind it.
+    fn view(&self) -> View {
+        let (committed, epoch) = self.gate.snapshot();
+        let mut missed = Missed::default();
+        if self.loses {
+            let (from, earliest) = (self.in_hand.end(committed, epoch), self.log.earliest());
+            if from.precedes(earliest) {
+                missed = self.log.missed(from, earliest);
+            }
+        }
+        let end = self.log.end().later(committed);
+        let pending = end.since(committed) - missed.overwritten - missed.expired;
+        View { committed, end, pending, missed }
     }
 
     pub(super) fn stats(&self) -> LaneStats {
-        let Counters { acked, dead, retried, refused, replayed, skipped } = &*self.counters;
+        if self.loses { self.changes.quiet(|| self.figures()) } else { self.figures() }
+    }
+
+    fn figures(&self) -> LaneStats {
+        let Counters { acked, dead, retried, refused, replayed, skipped, expired } = &*self.counters;
         let word = self.word.load();
-        let committed = self.gate.position().get();
+        let View { committed, end, pending, missed } = self.view();
         LaneStats {
             partition: self.partition,
             start: self.start.get(),
-            committed,
-            end: self.log.end().get().max(committed),
+            committed: committed.get(),
+            end: end.get(),
             acked: acked.get(),
             dead: dead.get(),
             retried: retried.get(),
             refused: refused.get(),
             replayed: replayed.get(),
-            skipped: skipped.get(),
+            skipped: skipped.get() + missed.overwritten,
+            expired: expired.get() + missed.expired,
+            pending,
             paused: word.paused(),
             owned: word.target() != MemberId::NOBODY,
         }

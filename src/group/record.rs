@@ -13,6 +13,7 @@ pub struct Record<'a, T> {
     offset: u64,
     attempt: u32,
     last: bool,
+    lost: u64,
 }
 
 impl<'a, T> Record<'a, T> {
@@ -39,6 +40,12 @@ impl<'a, T> Record<'a, T> {
     /// Which delivery this is, from 1. Counted on through changes of members; a seek starts afresh.
     pub fn attempt(&self) -> u32 {
         self.attempt
+    }
+
+    /// How many records this group lost right before this one, because they were overwritten or became too old before they
+    /// were handed over: 0 where nothing is missing. See [`Gap`](crate::Gap).
+    pub fn lost_before(&self) -> u64 {
+        self.lost
     }
 
     /// Whether the handler will not be called again at once: a good moment to flush what it has gathered. True of the
@@ -83,6 +90,8 @@ pub struct Batch<'a, T> {
     pub(super) partition: u32,
     /// Which delivery this is of the first record; of the others it is the first.
     pub(super) attempt: u32,
+    /// How many are missing before the first.
+    pub(super) lost: u64,
 }
 
 impl<'a, T> Batch<'a, T> {
@@ -111,6 +120,12 @@ impl<'a, T> Batch<'a, T> {
         self.run.first().get()
     }
 
+    /// How many records the group lost right before the first of these; within a batch none is missing. See
+    /// [`Record::lost_before`].
+    pub fn lost_before(&self) -> u64 {
+        self.lost
+    }
+
     /// The record at `index`.
     ///
     /// # Panics
@@ -134,6 +149,7 @@ impl<'a, T> Batch<'a, T> {
             offset: self.offset() + index as u64,
             attempt: if index == 0 { self.attempt } else { 1 },
             last,
+            lost: if index == 0 { self.lost } else { 0 },
         }
     }
 }

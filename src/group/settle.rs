@@ -115,7 +115,7 @@ pub(super) fn commit<T: Send + Sync + 'static>(
         held.resync(&lane.gate);
         return false;
     }
-    held.next = to;
+    (held.next, held.lost) = (to, 0);
     lane.counters.acked.add(done as u64);
     if dead != 0 || held.failures != 0 {
         (held.failures, held.due) = (0, None);

@@ -6,9 +6,9 @@ use crate::sync::atomic::{AtomicU64, Ordering};
 
 /// The counters of one lane. They belong to the lane, not to a member, so they survive every change of members.
 ///
-/// `acked`, `dead`, `retried` and `refused` have one writer at a time, the lane's holder; `replayed` and `skipped` are
-/// written under the lane's control lock. All are Relaxed: a reader may see one before another; the books are checked
-/// only where holder and controls are quiet.
+/// `acked`, `dead`, `retried` and `refused` have one writer at a time, the lane's holder; `replayed` is written under the
+/// lane's control lock; `skipped` and `expired` are added to by the holder and by controls at once. All are Relaxed: a
+/// reader may see one before another; the books are checked only where holder and controls are quiet.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     pub(super) acked: Count,
@@ -16,7 +16,24 @@ pub(super) struct Counters {
     pub(super) retried: Count,
     pub(super) refused: Count,
     pub(super) replayed: Count,
-    pub(super) skipped: Count,
+    pub(super) skipped: Shared,
+    pub(super) expired: Shared,
+}
+
+/// A counter with several writers.
+#[derive(Debug, Default)]
+pub(super) struct Shared(AtomicU64);
+
+impl Shared {
+    pub(super) fn add(&self, n: u64) {
+        // ORD(sum:A) Relaxed: a statistic.
+        self.0.fetch_add(n, Ordering::Relaxed);
+    }
+
+    pub(super) fn get(&self) -> u64 {
+        // ORD(sum:B) Relaxed: a statistic; nothing is read through it.
+        self.0.load(Ordering::Relaxed)
+    }
 }
 
 /// A counter with one writer at a time.
@@ -42,7 +59,8 @@ pub struct LaneStats {
     pub partition: u32,
     /// Where the group began.
     pub start: u64,
-    /// The next offset that is not yet done.
+    /// The next offset that is not yet done. Where records may be lost it can lie before the earliest that is retained:
+    /// then the group has not noticed yet, and what is missing counts as lost already.
     pub committed: u64,
     /// Behind the last record.
     pub end: u64,
@@ -58,6 +76,10 @@ pub struct LaneStats {
     pub replayed: u64,
     /// Records passed over by a seek forward, or lost to the group because they were overwritten.
     pub skipped: u64,
+    /// Records lost to the group because they became older than the topic allows.
+    pub expired: u64,
+    /// Records that are not done yet: those in a handler's hands, and those retained behind them.
+    pub pending: u64,
     /// Reasons for which the partition is paused; 0 when it runs.
     pub paused: u8,
     /// Whether some member owns it.
@@ -67,14 +89,14 @@ pub struct LaneStats {
 impl LaneStats {
     /// Records that are not done yet.
     pub fn lag(&self) -> u64 {
-        self.end.saturating_sub(self.committed)
+        self.pending
     }
 
-    /// Whether every record is accounted for: `(end - start) + replayed = acked + dead + skipped + pending`. Exact only
-    /// while nothing moves.
+    /// Whether every record is accounted for: `(end - start) + replayed = acked + dead + skipped + expired + pending`.
+    /// Exact only while nothing moves.
     pub fn balances(&self) -> bool {
         let came = (self.end - self.start) + self.replayed;
-        came == self.acked + self.dead + self.skipped + self.lag()
+        came == self.acked + self.dead + self.skipped + self.expired + self.pending
     }
 }
 
@@ -125,9 +147,14 @@ impl GroupStats {
         self.sum(|lane| lane.replayed)
     }
 
-    /// Records passed over.
+    /// Records passed over, or overwritten before the group had read them.
     pub fn skipped(&self) -> u64 {
         self.sum(|lane| lane.skipped)
+    }
+
+    /// Records that became too old before the group had read them.
+    pub fn expired(&self) -> u64 {
+        self.sum(|lane| lane.expired)
     }
 
     /// Records not done yet.

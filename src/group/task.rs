@@ -7,7 +7,7 @@
 //!         │ ours
 //!   a failed record in its backoff? ──▶ say until when
 //!         │
-//!   ┌▶ take what is ready, one run ── nothing ──▶ Waits        ── overwritten ──▶ skip to the earliest, count
+//!   ┌▶ take what is ready, one run ── nothing ──▶ Waits        ── lost ──▶ commit over the gap, count, call the hook
 //!   │     │
 //!   │  hand it over: one catch_unwind round the loop
 //!   │     │
@@ -31,8 +31,7 @@ use super::record::Batch;
 use super::roster::Member;
 use super::settle::{Ran, commit, finish, settle};
 use super::word::{MemberId, Word};
-use crate::ring::Peek;
-use crate::seq::Seq;
+use crate::log::{self, Read};
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::time::{Clock, Ticks, ticks, ticks_in};
@@ -132,14 +131,18 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> MemberTask<T, D> {
         let (group, Slot { lane, held, seen }) = (&*self.group, &mut self.slots[index]);
         let (Some(held), Some(handlers)) = (held, &mut self.handlers) else { return Ran::Stopped(0) };
         let bound = if turn.panic { 1 } else { budget };
-        let run = match held.reader.peek(held.limit(bound)) {
-            Peek::Ready(run) => run,
-            Peek::Pending => return Ran::Nothing,
-            Peek::Lapped { earliest } => return self.lapped(index, earliest),
+        let most = held.limit(bound);
+        let run = match lane.log.read(&mut held.reader, most) {
+            Read::Ready(run) => run,
+            Read::Pending => return Ran::Nothing,
+            Read::Gap(gap) => return self.gap(index, gap),
         };
         let (topic, partition, attempt) = (group.topic(), lane.partition, held.failures.saturating_add(1));
-        let batch = Batch { run, topic, partition, attempt };
+        let batch = Batch { run, topic, partition, attempt, lost: held.lost };
         let (mut done, len) = (0, batch.len());
+        if lane.loses {
+            lane.in_hand.set(batch.run.first().plus(len as u64), held.epoch);
+        }
         let interrupt = Interrupt { word: &lane.word, seen: *seen };
         let verdict = contain(|| {
             if turn.panic {
@@ -155,15 +158,20 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> MemberTask<T, D> {
         finish(group, lane, held, done, settled)
     }
 
-    /// The log has overwritten what the lane was to read: it skips, and counts.
+    /// Records went before the lane had read them: it commits over them, counts, and tells who wants to hear of it.
     #[cold]
-    fn lapped(&mut self, index: usize, earliest: Seq) -> Ran {
-        let Slot { lane, held, .. } = &mut self.slots[index];
-        lane.seek(super::SeekTo::Offset(earliest.get()));
-        if let Some(held) = held {
+    fn gap(&mut self, index: usize, gap: log::Gap) -> Ran {
+        let (group, Slot { lane, held, .. }) = (&*self.group, &mut self.slots[index]);
+        let Some(held) = held else { return Ran::Stopped(0) };
+        if !lane.pass(held.epoch, &gap) {
             held.resync(&lane.gate);
+            return Ran::Stopped(0);
         }
-        self.group.progress.notify();
+        held.passed(&gap);
+        group.progress.notify();
+        if let Some(hook) = &group.config.on_gap {
+            hook.tell(&group.gap(lane.partition, &gap));
+        }
         Ran::Stopped(0)
     }
 
@@ -250,6 +258,15 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> Task for MemberTask<T, D> {
 }
 
 impl<T: Send + Sync + 'static, D: Deliver<T>> MemberTask<T, D> {
+    /// What was not done of the last run is not in hand any more.
+    #[inline]
+    fn hand_is_empty(&self, index: usize) {
+        let Slot { lane, held, .. } = &self.slots[index];
+        if let (true, Some(held)) = (lane.loses, held) {
+            lane.in_hand.set(held.next, held.epoch);
+        }
+    }
+
     /// Runs until the budget is used up, there is nothing more, or the lane has to be looked at anew.
     #[inline]
     fn runs(&mut self, index: usize, turn: Turn, chunk: usize) -> Step {
@@ -260,7 +277,9 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> MemberTask<T, D> {
             if left == 0 {
                 return Step::Worked { handled, more: true };
             }
-            match self.run(index, turn, left.min(chunk)) {
+            let ran = self.run(index, turn, left.min(chunk));
+            self.hand_is_empty(index);
+            match ran {
                 Ran::Nothing if handled == 0 => {
                     self.slots[index].lane.check_books();
                     return Step::Waits;

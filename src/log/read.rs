@@ -65,6 +65,11 @@ pub struct Relocated {
 }
 
 impl<T: Send + Sync + 'static> Log<T> {
+    /// Whether groups may find gaps: where the oldest record goes when it is full, and where records have an age.
+    pub fn sheds(&self) -> bool {
+        self.ring().sheds()
+    }
+
     /// What there is to read for `reader`: at most `max` records (at least one).
     ///
     /// Where records are lost before they are read, the loss is found here, in its place among the records.

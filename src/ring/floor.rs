@@ -56,7 +56,7 @@ impl<T: Send + Sync + 'static> Body<T> {
     }
 
     /// Whether records may go that a cursor stands at: then readers look before each run.
-    pub(super) fn sheds(&self) -> bool {
+    pub fn sheds(&self) -> bool {
         self.lossy || self.timed
     }
 

@@ -1,0 +1,74 @@
+//! A topic's partitions in figures.
+#![forbid(unsafe_code)]
+
+use super::topic::{PublishCounts, Topic};
+use crate::log::Log;
+
+/// One partition in figures, as plain data. Each is exact while nobody is at work; what moved while they were read may show
+/// in one and not yet in another. The counters only grow.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PartitionStats {
+    /// The partition.
+    pub partition: u32,
+    /// The earliest offset retained; the end if nothing is.
+    pub earliest: u64,
+    /// The offset that the next record gets, which is how many were ever published.
+    pub end: u64,
+    /// Publishes that found no room and waited.
+    pub blocked: u64,
+    /// Publishes that found no room and gave up, at once or after a wait.
+    pub rejected: u64,
+    /// Records overwritten before every group had them done, or while there was no group: only where the topic
+    /// [drops its oldest](crate::TopicConfig::drop_oldest).
+    pub dropped: u64,
+    /// Records that went because they were older than the topic [allows](crate::TopicConfig::max_age), read or not.
+    pub expired: u64,
+    /// Pages of memory there are: a number that follows from the capacity, and more only where readers once stayed behind.
+    pub pages: u64,
+    /// Pages out of use that a reader or a publish under way may still be looking at.
+    pub pages_aside: u64,
+}
+
+impl PartitionStats {
+    /// How many records are retained.
+    pub fn retained(&self) -> u64 {
+        self.end.saturating_sub(self.earliest)
+    }
+
+    fn of<T: Send + Sync + 'static>(partition: u32, log: &Log<T>) -> Self {
+        let (earliest, end, counts) = (log.earliest().get(), log.end().get(), log.counts());
+        let (pages, pages_aside) = (log.ring().pages_made() as u64, log.ring().pages_aside() as u64);
+        let (blocked, rejected, dropped, expired) = (counts.blocked, counts.rejected, counts.dropped, counts.expired);
+        Self { partition, earliest, end, blocked, rejected, dropped, expired, pages, pages_aside }
+    }
+}
+
+impl<T: Send + Sync + 'static> Topic<T> {
+    /// Every partition in figures, in order.
+    ///
+    /// ```
+    /// let broker = ringlog::Broker::new();
+    /// let topic = broker.create_topic("ticks", ringlog::TopicConfig::new().partitions(2).capacity(4).drop_oldest())?;
+    /// topic.publish_batch(0..20)?;
+    /// let earliest: Vec<u64> = topic.stats().iter().map(|partition| partition.earliest).collect();
+    /// assert_eq!(earliest, [6, 6]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn stats(&self) -> Vec<PartitionStats> {
+        (0..).zip(&self.0.logs).map(|(partition, log)| PartitionStats::of(partition, log)).collect()
+    }
+
+    /// One partition in figures; `None` if there is no such partition.
+    pub fn partition_stats(&self, partition: u32) -> Option<PartitionStats> {
+        self.0.log(partition).map(|log| PartitionStats::of(partition, log))
+    }
+
+    /// How publishes fared so far, over all partitions.
+    pub fn counts(&self) -> PublishCounts {
+        self.0.logs.iter().map(|log| log.counts()).fold(PublishCounts::default(), |sum, log| PublishCounts {
+            blocked: sum.blocked + log.blocked,
+            rejected: sum.rejected + log.rejected,
+        })
+    }
+}

@@ -1,0 +1,89 @@
+//! A gap: records that went before a group had read them, as its members hear of it.
+#![forbid(unsafe_code)]
+
+use super::contain::contain;
+use crate::sync::Arc;
+use std::fmt;
+
+/// Records that a group lost, in the place where they are missing.
+///
+/// A hook of the group hears of it ([`GroupConfig::on_gap`](crate::GroupConfig::on_gap)) before the next record is handed
+/// over, and that record says how many are missing before it ([`Record::lost_before`](crate::Record::lost_before)).
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Gap {
+    /// The topic.
+    pub topic: Arc<str>,
+    /// The group.
+    pub group: Arc<str>,
+    /// The partition.
+    pub partition: u32,
+    /// The first offset that is missing: where the group stood.
+    pub from: u64,
+    /// The offset behind the last that is missing: where the group goes on.
+    pub to: u64,
+    /// How many of them were overwritten because the topic was full.
+    pub overwritten: u64,
+    /// How many of them were older than the topic allows.
+    pub expired: u64,
+}
+
+impl Gap {
+    /// How many records are missing: the overwritten and the expired ones.
+    pub fn lost(&self) -> u64 {
+        self.to - self.from
+    }
+}
+
+impl fmt::Display for Gap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Gap { topic, group, partition, from, to, overwritten, expired } = self;
+        let lost = self.lost();
+        let records = if lost == 1 { "record" } else { "records" };
+        write!(
+            f,
+            "{topic}/{partition}: {group} lost {lost} {records}, offsets {from} to {}: {overwritten} overwritten, {expired} expired",
+            to.saturating_sub(1)
+        )
+    }
+}
+
+/// Who wants to hear of gaps: user code, run on the thread that serves the lane, under no lock.
+#[derive(Clone)]
+pub(super) struct OnGap(Arc<dyn Fn(&Gap) + Send + Sync>);
+
+impl OnGap {
+    pub(super) fn new(hook: impl Fn(&Gap) + Send + Sync + 'static) -> Self {
+        OnGap(Arc::new(hook))
+    }
+
+    /// Calls the hook; its panic stops here.
+    pub(super) fn tell(&self, gap: &Gap) {
+        let _ = contain(|| (self.0)(gap));
+    }
+
+    pub(super) fn same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl fmt::Debug for OnGap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("with a function")
+    }
+}
+
+#[cfg(all(test, not(ringlog_loom)))]
+mod tests {
+    use super::Gap;
+
+    #[test]
+    fn a_gap_says_where_and_how_many_and_why() {
+        let (topic, group) = ("orders".into(), "billing".into());
+        let gap = Gap { topic, group, partition: 2, from: 3, to: 8, overwritten: 4, expired: 1 };
+        assert_eq!(gap.lost(), 5);
+        assert_eq!(gap.to_string(), "orders/2: billing lost 5 records, offsets 3 to 7: 4 overwritten, 1 expired");
+        let one = Gap { to: 4, overwritten: 0, ..gap };
+        assert_eq!(one.to_string(), "orders/2: billing lost 1 record, offsets 3 to 3: 0 overwritten, 1 expired");
+    }
+}
