@@ -7,6 +7,7 @@ use std::ops::Range;
 use crate::ring::batch::Batch;
 use crate::ring::slot::{Page, contain};
 use crate::ring::tail::Tail;
+use crate::ring::times::{At, Stamp, Unstamped};
 use crate::ring::{Body, Refused, Why};
 use crate::seq::Seq;
 use crate::sync::Arc;
@@ -27,6 +28,7 @@ pub struct Exclusive<T> {
     /// A position's slot on its page: one less than the slots of a page.
     mask: u64,
     page: Page<T>,
+    physical: u16,
     tail: Arc<Tail>,
     ring: Arc<Body<T>>,
 }
@@ -35,7 +37,7 @@ impl<T: Send + Sync + 'static> Exclusive<T> {
     pub(super) fn new(ring: Arc<Body<T>>) -> Self {
         // No room at first, so this page is never written before the first grant names one.
         let (page, mask, tail) = (*ring.pages.page(0), ring.geometry.slots() as u64 - 1, ring.tail.clone());
-        Self { next: 0, staged: 0, end: 0, limit: 0, mask, page, tail, ring }
+        Self { next: 0, staged: 0, end: 0, limit: 0, mask, page, physical: 0, tail, ring }
     }
 
     /// Publishes the value in `from`, which is empty then; a refusal leaves it there.
@@ -46,6 +48,20 @@ impl<T: Send + Sync + 'static> Exclusive<T> {
     /// When there is no value.
     #[inline(always)]
     pub fn try_push_from(&mut self, from: &mut Option<T>) -> Result<Seq, Why> {
+        self.push_from(from, Unstamped)
+    }
+
+    /// The same on a timed ring, with a time for readers to find beside the record. Without one they find any.
+    ///
+    /// # Panics
+    /// When there is no value.
+    #[inline(always)]
+    pub fn try_push_from_at(&mut self, from: &mut Option<T>, time: u64) -> Result<Seq, Why> {
+        self.push_from(from, At(time))
+    }
+
+    #[inline(always)]
+    fn push_from(&mut self, from: &mut Option<T>, stamp: impl Stamp) -> Result<Seq, Why> {
         if self.next == self.limit {
             self.grant()?;
         }
@@ -54,6 +70,7 @@ impl<T: Send + Sync + 'static> Exclusive<T> {
         }
         let slot = self.slot();
         let old = self.page.put_bare_from(slot, from);
+        stamp.put(&self.ring.pages, self.physical, slot..slot + 1);
         let at = self.publish(slot);
         contain(old);
         Ok(at)
@@ -84,6 +101,27 @@ impl<T: Send + Sync + 'static> Exclusive<T> {
     /// ring turns out to be sealed.
     #[inline]
     pub fn try_push_with(&mut self, fresh: impl FnOnce() -> T, fill: impl FnOnce(&mut T)) -> Result<Seq, Why> {
+        self.push_with(fresh, fill, Unstamped)
+    }
+
+    /// The same on a timed ring, with a time.
+    #[inline]
+    pub fn try_push_with_at(
+        &mut self,
+        fresh: impl FnOnce() -> T,
+        fill: impl FnOnce(&mut T),
+        time: u64,
+    ) -> Result<Seq, Why> {
+        self.push_with(fresh, fill, At(time))
+    }
+
+    #[inline(always)]
+    fn push_with(
+        &mut self,
+        fresh: impl FnOnce() -> T,
+        fill: impl FnOnce(&mut T),
+        stamp: impl Stamp,
+    ) -> Result<Seq, Why> {
         if self.next == self.limit {
             self.grant()?;
         }
@@ -92,6 +130,7 @@ impl<T: Send + Sync + 'static> Exclusive<T> {
         if !self.tail.begin(self.next) {
             return Err(Why::Sealed);
         }
+        stamp.put(&self.ring.pages, self.physical, slot..slot + 1);
         Ok(self.publish(slot))
     }
 
@@ -146,6 +185,17 @@ impl<T: Send + Sync + 'static> Exclusive<T> {
     /// Publishes what was staged, all at once; it stays staged when the ring is sealed.
     #[inline]
     pub fn publish_staged(&mut self) -> Result<Range<Seq>, Why> {
+        self.publish_all_staged(Unstamped)
+    }
+
+    /// The same on a timed ring, with a time for all of them.
+    #[inline]
+    pub fn publish_staged_at(&mut self, time: u64) -> Result<Range<Seq>, Why> {
+        self.publish_all_staged(At(time))
+    }
+
+    #[inline(always)]
+    fn publish_all_staged(&mut self, stamp: impl Stamp) -> Result<Range<Seq>, Why> {
         let (first, count) = (self.next, self.staged);
         if !self.tail.begin(first) {
             return Err(Why::Sealed);
@@ -154,6 +204,7 @@ impl<T: Send + Sync + 'static> Exclusive<T> {
             // Found by `stage`, and replaced by nobody but this producer.
             if let Ok(Some(physical)) = self.ring.find(number) {
                 let page = self.ring.pages.page(physical);
+                stamp.put(&self.ring.pages, physical, slot..slot + len);
                 (slot..slot + len).for_each(|slot| page.mark(slot));
             }
         }
@@ -194,6 +245,15 @@ impl<T: Send + Sync + 'static> Exclusive<T> {
 
     /// Publishes all of `values`, which are consecutive and then gone from the vector, or none of them.
     pub fn try_push_all(&mut self, values: &mut Vec<T>) -> Result<Range<Seq>, Why> {
+        self.push_all(values, Unstamped)
+    }
+
+    /// The same on a timed ring, with a time for all of them.
+    pub fn try_push_all_at(&mut self, values: &mut Vec<T>, time: u64) -> Result<Range<Seq>, Why> {
+        self.push_all(values, At(time))
+    }
+
+    fn push_all(&mut self, values: &mut Vec<T>, stamp: impl Stamp) -> Result<Range<Seq>, Why> {
         self.assert_nothing_staged();
         let (first, count) = (self.next, values.len() as u64);
         if count > self.ring.geometry.capacity().get() {
@@ -207,6 +267,7 @@ impl<T: Send + Sync + 'static> Exclusive<T> {
         for (number, slot, len) in self.ring.geometry.parts(first, count) {
             // Found by `reserve`, and replaced by nobody but this producer.
             if let Ok(Some(physical)) = self.ring.find(number) {
+                stamp.put(&self.ring.pages, physical, slot..slot + len);
                 batch.put(self.ring.pages.page(physical), number, slot, len);
             }
         }
@@ -276,7 +337,7 @@ impl<T: Send + Sync + 'static> Exclusive<T> {
             return;
         }
         if let Ok(Some(physical)) = self.ring.find(self.ring.geometry.page(at)) {
-            self.page = *self.ring.pages.page(physical);
+            (self.page, self.physical) = (*self.ring.pages.page(physical), physical);
             self.end = (at + room).min((at | self.mask) + 1);
             self.limit = if self.staged == 0 { self.end } else { self.next };
         }

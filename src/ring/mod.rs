@@ -27,6 +27,7 @@
 //! | owner and flags of a shared ring | see `bias`                               | its producers                       |
 //! | `granted` (offset, stamp) | `raise` upwards; `join` and `seek` add a stamp; all by RMW | producers out of room, joiners |
 //! | table entry, `newest` | who installs page n, by CAS; `newest` by the winner  | producers and readers, once per page |
+//! | time of a slot      | its claimant, before the mark                         | readers of timed rings              |
 //! | mark, tag of a slot | its claimant; marks also by `clear`                   | readers (marks of bare, tags of tagged pages); `scan` |
 //! | `floor`             | who overwrites a page of a lossy ring, before it does; `raise_floor` | producers out of room, readers of lossy and timed rings |
 //! | hold                | its reader, once per page                             | `scan`                              |
@@ -95,6 +96,8 @@
 //! | unstage:A | mark, store | Relaxed | as lend:B |
 //! | mark:A | mark, store | Release | the record before its mark; pairs with published:A, all_marked:A |
 //! | tag:A | tag, store | Release | the record before its tag; pairs with published:B |
+//! | put_time:A | time, store | Relaxed | goes with the record: mark:A, tag:A |
+//! | time:A | time, load | Relaxed | came with the record: published:A, published:B |
 //! | published:A | mark, load | Acquire | the reader reads the record; pairs with mark:A |
 //! | published:B | tag, load | Acquire | the same; pairs with tag:A |
 //! | all_marked:A | mark, load | Acquire | the next writers come after these; pairs with mark:A |
@@ -141,6 +144,7 @@ mod slot;
 mod storage;
 mod table;
 mod tail;
+mod times;
 mod types;
 
 pub use batch::push_from;
@@ -199,9 +203,8 @@ impl<T: Send + Sync + 'static> Ring<T> {
 
     /// A ring with another number of spare pages: with none, pages come round soonest, which is what models want.
     pub fn with_spares(options: Options, spares: usize) -> Result<Arc<Self>, OutOfMemory> {
-        let Options { capacity, producers, prefault, first, lossy, timed, .. } = options;
+        let Options { capacity, producers, first, lossy, timed, .. } = options;
         let geometry = Geometry::new(capacity);
-        let shared = producers == Producers::Shared;
         let body = Body {
             geometry,
             tail: Arc::new(Tail::new(producers, first)),
@@ -211,7 +214,7 @@ impl<T: Send + Sync + 'static> Ring<T> {
             lossy,
             timed,
             table: Table::new(geometry.pages()),
-            pages: Pages::new(geometry.pages() + spares, geometry.slots(), shared, prefault)?,
+            pages: Pages::new(geometry.pages() + spares, geometry.slots(), options)?,
             holds: Holds::new(),
             gates: EpochCell::new(Vec::new()),
             joining: Mutex::new(Vec::new()),

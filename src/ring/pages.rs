@@ -3,13 +3,13 @@
 
 use std::sync::OnceLock;
 
-use crate::ring::OutOfMemory;
 use crate::ring::chunks::Chunks;
 use crate::ring::hold::Holds;
 use crate::ring::slot::Page;
 use crate::ring::storage::Block;
+use crate::ring::{Options, OutOfMemory, Producers};
 use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
-use crate::sync::atomic::{AtomicU8, AtomicUsize, fence};
+use crate::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, fence};
 use crate::sync::explore;
 
 /// Ready for use: marks cleared, nobody looks at it.
@@ -71,8 +71,9 @@ impl<T> Default for Extra<T> {
 pub(super) struct Pages<T> {
     slots: usize,
     tagged: bool,
+    timed: bool,
     fixed: Box<[(Page<T>, State)]>,
-    _slab: Block<T>,
+    slab: Block<T>,
     extra: Chunks<Extra<T>>,
     extras: AtomicUsize,
     /// Whether a page may retire with claims unfinished. Those of an exclusive producer are finished before it goes on.
@@ -80,15 +81,16 @@ pub(super) struct Pages<T> {
 }
 
 impl<T> Pages<T> {
-    /// `count` pages of `slots` slots.
-    pub(super) fn new(count: usize, slots: usize, shared: bool, prefault: bool) -> Result<Self, OutOfMemory> {
-        let mut slab = Block::new(count, slots, shared)?;
-        if prefault {
+    /// `count` pages of `slots` slots, as `options` has it.
+    pub(super) fn new(count: usize, slots: usize, options: Options) -> Result<Self, OutOfMemory> {
+        let (shared, timed) = (options.producers == Producers::Shared, options.timed);
+        let mut slab = Block::new(count, slots, shared, timed)?;
+        if options.prefault {
             slab.prefault();
         }
         let fixed = (0..count).map(|nth| (slab.page(nth), State::default())).collect();
         let (extra, extras) = (Chunks::new(), AtomicUsize::new(0));
-        Ok(Self { slots, tagged: shared, fixed, _slab: slab, extra, extras, claims_may_stall: shared })
+        Ok(Self { slots, tagged: shared, timed, fixed, slab, extra, extras, claims_may_stall: shared })
     }
 
     fn all(&self) -> usize {
@@ -118,6 +120,16 @@ impl<T> Pages<T> {
     fn extra_page(&self, physical: u16) -> &Page<T> {
         let extra = self.extra.make(usize::from(physical) - self.fixed.len());
         &extra.0.get().expect("pages are only named once they are made").0
+    }
+
+    /// The times of a physical page's slots, as far as there are any.
+    #[inline]
+    pub(super) fn times(&self, physical: u16) -> &[AtomicU64] {
+        match usize::from(physical).checked_sub(self.fixed.len()) {
+            _ if !self.timed => &[],
+            None => self.slab.times(usize::from(physical)),
+            Some(nth) => self.extra.get(nth).and_then(|extra| extra.0.get()).map_or(&[], |(_, block)| block.times(0)),
+        }
     }
 
     /// The page of `physical` has left the table.
@@ -192,7 +204,7 @@ impl<T> Pages<T> {
 
     #[cold]
     fn allocate(&self) -> Result<u16, OutOfMemory> {
-        let block = Block::new(1, self.slots, self.tagged)?;
+        let block = Block::new(1, self.slots, self.tagged, self.timed)?;
         // ORD(allocate:A) Relaxed: it hands out numbers.
         let nth = self.extras.fetch_add(1, Relaxed);
         let Some(physical) = u16::try_from(self.fixed.len() + nth).ok().filter(|physical| *physical < u16::MAX) else {

@@ -39,6 +39,7 @@ pub struct Reader<T> {
     /// The page held, if `held`.
     page: Page<T>,
     number: u64,
+    physical: u16,
     held: bool,
     /// Whether the log may go on without this reader: on a ring that sheds records.
     sheds: bool,
@@ -58,7 +59,7 @@ impl<T: Send + Sync + 'static> Reader<T> {
     pub(super) fn new(ring: Arc<Body<T>>, at: Seq) -> Self {
         let (position, hold, page) = (ring.tail.nth(at), ring.holds.register(), *ring.pages.page(0));
         let sheds = ring.sheds();
-        Self { position, known: position, page, number: 0, held: false, sheds, hold, ring }
+        Self { position, known: position, page, number: 0, physical: 0, held: false, sheds, hold, ring }
     }
 
     /// The offset it reads next.
@@ -91,7 +92,8 @@ impl<T: Send + Sync + 'static> Reader<T> {
             }
         }
         let len = ((self.known - self.position) as usize).min(max.max(1));
-        Peek::Ready(Run::new(self.page, self.position(), self.ring.geometry.slot(self.position), len))
+        let times = if self.sheds { self.ring.pages.times(self.physical) } else { &[] };
+        Peek::Ready(Run::new(self.page, self.position(), self.ring.geometry.slot(self.position), len, times))
     }
 
     /// Goes on to `to`, after the records below it were handled and **before** they are committed: at the end of a page
@@ -164,6 +166,7 @@ impl<T: Send + Sync + 'static> Reader<T> {
             fence(SeqCst);
             if self.ring.table.still(number, physical) {
                 (self.page, self.number, self.held) = (*self.ring.pages.page(physical), number, true);
+                self.physical = physical;
                 return Take::Held;
             }
             self.held = false;

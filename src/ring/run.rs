@@ -5,7 +5,9 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use crate::ring::slot::Page;
+use crate::ring::times::time;
 use crate::seq::Seq;
+use crate::sync::atomic::AtomicU64;
 
 /// Consecutive records on one page, borrowed.
 ///
@@ -13,13 +15,15 @@ use crate::seq::Seq;
 pub struct Run<'a, T> {
     first: Seq,
     records: Records<'a, T>,
+    /// Of the whole page; empty on rings without times.
+    times: &'a [AtomicU64],
 }
 
 impl<'a, T> Run<'a, T> {
-    /// The `len` records from slot `at` of a held page on, seen to be published.
+    /// The `len` records from slot `at` of a held page on, seen to be published, with the page's times.
     #[inline(always)]
-    pub(super) fn new(page: Page<T>, first: Seq, at: usize, len: usize) -> Self {
-        Self { first, records: Records { page, at, end: at + len, of: PhantomData } }
+    pub(super) fn new(page: Page<T>, first: Seq, at: usize, len: usize, times: &'a [AtomicU64]) -> Self {
+        Self { first, records: Records { page, at, end: at + len, of: PhantomData }, times }
     }
 
     /// The offset of the first record.
@@ -48,6 +52,16 @@ impl<'a, T> Run<'a, T> {
     pub fn get(&self, i: usize) -> &'a T {
         assert!(i < self.len(), "record {i} of a run of {}", self.len());
         self.records.page.record(self.records.at + i)
+    }
+
+    /// The time that was given with the `i`th record; 0 on rings without times.
+    ///
+    /// # Panics
+    /// When there are not so many.
+    #[inline]
+    pub fn time(&self, i: usize) -> u64 {
+        assert!(i < self.len(), "record {i} of a run of {}", self.len());
+        time(self.times, self.records.at + i)
     }
 
     /// All of them, in order.

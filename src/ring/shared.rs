@@ -7,6 +7,7 @@ use crate::ring::batch::Batch;
 use crate::ring::bias::Stand;
 use crate::ring::slot::contain;
 use crate::ring::tail::Look;
+use crate::ring::times::{At, Stamp, Unstamped};
 use crate::ring::{Body, Refused, Why};
 use crate::seq::Seq;
 use crate::sync::explore;
@@ -52,6 +53,20 @@ impl<T: Send + Sync + 'static> Body<T> {
     /// When there is no value, or the ring has an exclusive producer.
     #[inline(always)]
     pub fn try_push_from(&self, from: &mut Option<T>) -> Result<Seq, Why> {
+        self.push_from(from, Unstamped)
+    }
+
+    /// The same on a timed ring, with a time for readers to find beside the record. Without one they find any.
+    ///
+    /// # Panics
+    /// As [`try_push_from`](Self::try_push_from).
+    #[inline(always)]
+    pub fn try_push_from_at(&self, from: &mut Option<T>, time: u64) -> Result<Seq, Why> {
+        self.push_from(from, At(time))
+    }
+
+    #[inline(always)]
+    fn push_from(&self, from: &mut Option<T>, stamp: impl Stamp) -> Result<Seq, Why> {
         assert!(from.is_some(), "there is a value to publish");
         let claim = self.claim(1, |nth| self.find(self.geometry.page(nth)))?;
         let (page, slot) = (self.pages.page(claim.pages), self.geometry.slot(claim.nth));
@@ -59,6 +74,7 @@ impl<T: Send + Sync + 'static> Body<T> {
             page.prefetch(slot + AHEAD);
         }
         let old = page.put_tagged_from(slot, from);
+        stamp.put(&self.pages, claim.pages, slot..slot + 1);
         explore();
         page.tag(slot, self.geometry.page(claim.nth));
         page.mark(slot);
@@ -72,6 +88,18 @@ impl<T: Send + Sync + 'static> Body<T> {
     /// # Panics
     /// When the ring has an exclusive producer.
     pub fn try_push_all(&self, values: &mut Vec<T>) -> Result<Range<Seq>, Why> {
+        self.push_all(values, Unstamped)
+    }
+
+    /// The same on a timed ring, with a time for all of them.
+    ///
+    /// # Panics
+    /// When the ring has an exclusive producer.
+    pub fn try_push_all_at(&self, values: &mut Vec<T>, time: u64) -> Result<Range<Seq>, Why> {
+        self.push_all(values, At(time))
+    }
+
+    fn push_all(&self, values: &mut Vec<T>, stamp: impl Stamp) -> Result<Range<Seq>, Why> {
         let count = values.len() as u64;
         if count > self.geometry.capacity().get() {
             return Err(Why::TooLarge);
@@ -79,6 +107,7 @@ impl<T: Send + Sync + 'static> Body<T> {
         let claim = self.claim(count, |nth| self.find_all(nth, count))?;
         let mut batch = Batch::new(values);
         for ((number, slot, len), physical) in self.geometry.parts(claim.nth, count).zip(claim.pages) {
+            stamp.put(&self.pages, physical, slot..slot + len);
             batch.put(self.pages.page(physical), number, slot, len);
         }
         let first = self.finish(&claim);

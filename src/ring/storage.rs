@@ -6,10 +6,12 @@ use std::ptr::NonNull;
 
 use crate::ring::OutOfMemory;
 use crate::ring::slot::Page;
+use crate::sync::atomic::AtomicU64;
 
 const LINE: usize = 64;
 
-/// Memory for some pages, side by side: first all their marks, then all their slots. Zero is a valid state of both.
+/// Memory for some pages, side by side: first all their marks, then all their slots, then, if asked for, all their times.
+/// Zero is a valid state of each.
 ///
 /// It is asked for without an alignment, and aligned here: zeroed memory of a large alignment is cleared by hand, which
 /// touches all of it, where the system would have handed out pages that are zero already.
@@ -21,6 +23,11 @@ pub(super) struct Block<T> {
     marks_each: usize,
     slots_from: usize,
     slots_each: usize,
+    times_from: usize,
+    times_each: usize,
+    pages: usize,
+    /// How many times a page has: as many as slots, or none.
+    times: usize,
     tagged: bool,
     of: PhantomData<T>,
 }
@@ -31,27 +38,44 @@ unsafe impl<T: Send + Sync> Send for Block<T> {}
 unsafe impl<T: Send + Sync> Sync for Block<T> {}
 
 impl<T> Block<T> {
-    /// Zeroed memory for `pages` pages of `slots` slots, which the system backs when it is touched.
-    pub(super) fn new(pages: usize, slots: usize, tagged: bool) -> Result<Self, OutOfMemory> {
+    /// Zeroed memory for `pages` pages of `slots` slots, with a time each if `timed`, which the system backs when it is
+    /// touched.
+    pub(super) fn new(pages: usize, slots: usize, tagged: bool, timed: bool) -> Result<Self, OutOfMemory> {
         let slot = Page::<T>::slot_layout(tagged);
         let align = slot.align().max(2 * LINE);
+        let times = if timed { slots } else { 0 };
         let whole = |bytes: usize, unit: usize| bytes.checked_next_multiple_of(unit);
         let plan = || {
             let marks_each = whole(slots.checked_mul(Page::<T>::MARK)?, LINE)?;
             let slots_each = whole(slots.checked_mul(slot.size())?, slot.align().max(LINE))?;
             let slots_from = whole(marks_each.checked_mul(pages)?, align)?;
-            let bytes = slots_from.checked_add(slots_each.checked_mul(pages)?)?;
+            let times_each = whole(times.checked_mul(size_of::<AtomicU64>())?, LINE)?;
+            let times_from = whole(slots_from.checked_add(slots_each.checked_mul(pages)?)?, align)?;
+            let bytes = times_from.checked_add(times_each.checked_mul(pages)?)?;
             let layout = Layout::array::<u8>(bytes.checked_add(align - 1)?).ok()?;
-            Some((marks_each, slots_from, slots_each, layout))
+            Some((marks_each, slots_from, slots_each, times_from, times_each, layout))
         };
-        let (marks_each, slots_from, slots_each, layout) = plan().ok_or(OutOfMemory { bytes: usize::MAX })?;
+        let (marks_each, slots_from, slots_each, times_from, times_each, layout) =
+            plan().ok_or(OutOfMemory { bytes: usize::MAX })?;
         // SAFETY: the size is not zero: every page has at least one mark.
         let memory = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or(OutOfMemory { bytes: layout.size() })?;
         let marks_from = memory.addr().get().wrapping_neg() & (align - 1);
-        let slots_from = marks_from + slots_from;
-        let block = Self { memory, layout, marks_from, marks_each, slots_from, slots_each, tagged, of: PhantomData };
+        let block = Self {
+            memory,
+            layout,
+            marks_from,
+            marks_each,
+            slots_from: marks_from + slots_from,
+            slots_each,
+            times_from: marks_from + times_from,
+            times_each,
+            pages,
+            times,
+            tagged,
+            of: PhantomData,
+        };
         #[cfg(ringlog_loom)]
-        (0..pages).for_each(|page| block.page(page).introduce(slots));
+        (0..pages).for_each(|page| block.introduce(page, slots));
         Ok(block)
     }
 
@@ -68,6 +92,27 @@ impl<T> Block<T> {
         let slots = unsafe { self.memory.add(self.slots_from + nth * self.slots_each) };
         // SAFETY: by the plan in `new` there is room for both, zeroed; all that keep pages keep the ring alive (inv. 6).
         unsafe { Page::at(marks, slots, self.tagged) }
+    }
+
+    /// The times of the `nth` page's slots; none if they were not asked for.
+    #[inline]
+    pub(super) fn times(&self, nth: usize) -> &[AtomicU64] {
+        assert!(nth < self.pages, "page {nth} of {}", self.pages);
+        // SAFETY: inside the block, by the plan in `new`; one past its end where there are none.
+        let times = unsafe { self.memory.add(self.times_from + nth * self.times_each) };
+        // SAFETY: aligned to a line, and by the plan in `new` there is room for so many, zeroed, which are only ever touched
+        // as atomics, through this function, for as long as the block is there.
+        unsafe { std::slice::from_raw_parts(times.cast().as_ptr(), self.times) }
+    }
+
+    /// Makes the zeroed memory of the `nth` page known to loom, whose types have identities.
+    #[cfg(ringlog_loom)]
+    fn introduce(&self, nth: usize, slots: usize) {
+        self.page(nth).introduce(slots);
+        for time in self.times(nth) {
+            // SAFETY: the block is new, nobody else knows it.
+            unsafe { std::ptr::from_ref(time).cast_mut().write(AtomicU64::new(0)) }
+        }
     }
 
     /// Touches every system page, so that no publish has to wait for one.
@@ -98,7 +143,7 @@ mod tests {
         #[allow(dead_code, reason = "only its layout counts")]
         struct Wide;
         fn begins_at<T>(pages: usize, slots: usize) -> usize {
-            let block = Block::<T>::new(pages, slots, true).unwrap();
+            let block = Block::<T>::new(pages, slots, true, false).unwrap();
             block.memory.addr().get() + block.marks_from
         }
         for (pages, slots) in [(1, 1), (3, 7), (10, 128), (2, if cfg!(miri) { 256 } else { 4_096 })] {
@@ -120,7 +165,7 @@ mod tests {
         const MIB: usize = 1 << 20;
         let before = resident();
         // Half a gigabyte: much more than what other tests use meanwhile.
-        let block = Block::<[u64; 8]>::new(8, 1 << 20, false).unwrap();
+        let block = Block::<[u64; 8]>::new(8, 1 << 20, false, true).unwrap();
         let touched = resident().saturating_sub(before);
         assert!(block.bytes() > 512 * MIB);
         assert!(touched < 256 * MIB, "{} MiB are touched", touched / MIB);

@@ -9,6 +9,7 @@ mod records;
 mod seal;
 mod staging;
 mod storm;
+mod times;
 
 use super::{Exclusive, Options, Peek, Producers, Reader, Refused, Ring, Why};
 use crate::seq::{Capacity, Seq};
