@@ -145,6 +145,7 @@ impl Inner {
         if !self.wait_for(until, |topics| topics.iter().all(|topic| topic.stopped())) {
             topics.iter().for_each(|topic| topic.fence());
         }
+        self.timer.stop();
         let account = self.account(drained);
         self.closing.finish(&account);
         account

@@ -18,13 +18,16 @@ use super::groups::Groups;
 use super::life::Life;
 use super::registry::AnyTopic;
 use super::route::{Router, Turns};
+use super::timer::Timed;
 use crate::group::{GroupStats, context};
 use crate::log::{AppendCtl, AppendError, Appended, AppendedAll, Log};
 use crate::ring::Why;
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::time::Time;
 use std::any::{Any, type_name};
 use std::num::NonZeroU32;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 /// Where a record stands: dense offsets from 0 in each partition of its topic.
@@ -68,6 +71,7 @@ pub(crate) struct Core<T> {
     pub(crate) router: Router<T>,
     pub(crate) turns: Turns,
     pub(crate) block: Option<Duration>,
+    pub(crate) max_age: Option<Duration>,
     /// The one producer is elsewhere, and publishing through the topic is refused.
     pub(crate) exclusive: bool,
     pub(crate) deleted: AtomicBool,
@@ -269,6 +273,22 @@ impl<T: Send + Sync + 'static> AnyTopic for Core<T> {
 
     fn account(&self) -> Vec<GroupStats> {
         self.groups.all().iter().map(|group| group.stats()).collect()
+    }
+}
+
+/// The timer comes a little late, so that it comes once for many records: whoever asks before that looks himself.
+const LATE: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(1);
+
+impl<T: Send + Sync + 'static> Timed for Core<T> {
+    fn tick(&self, now: Time) -> Option<Time> {
+        let age = self.max_age?;
+        let next = |log: &Arc<Log<T>>| {
+            log.expire();
+            // What is published from now on expires later than that.
+            log.next_expiry().unwrap_or(now.after(age))
+        };
+        let late = (age / 8).clamp(*LATE.start(), *LATE.end());
+        self.logs.iter().map(next).min().map(|next| next.max(now.after(late)))
     }
 }
 

@@ -43,6 +43,15 @@ pub enum CreateError {
         /// The records per partition asked for.
         capacity: usize,
     },
+    /// Records of the topic are to have an age, and the system refused the thread that watches it, of which there is one a
+    /// broker. Try again when there are fewer threads.
+    #[error("topic '{topic}' not created: no thread for the timer ({why})")]
+    NoTimer {
+        /// The name asked for.
+        topic: Arc<str>,
+        /// What the system said.
+        why: std::io::ErrorKind,
+    },
     /// The broker is closing or closed.
     #[error("topic '{topic}' not created: the broker is closed")]
     Closed {

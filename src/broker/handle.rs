@@ -11,6 +11,7 @@ use super::life::{BrokerState, Life};
 use super::producer::Producer;
 use super::registry::Registry;
 use super::route::Turns;
+use super::timer::{Timed, Timer};
 use super::topic::Topic;
 use crate::group::name;
 use crate::log::{Full, Log, LogConfig, LogProducer};
@@ -19,6 +20,8 @@ use crate::sync::Arc;
 use crate::sync::atomic::AtomicBool;
 use crate::time::{Clock, Ids};
 use std::fmt;
+use std::io;
+use std::sync::Weak;
 use std::time::Duration;
 
 /// A publish/subscribe broker inside this process. Clones are handles to the same one.
@@ -46,6 +49,7 @@ pub(crate) struct Inner {
     pub(crate) life: Arc<Life>,
     pub(crate) topics: Registry,
     pub(crate) closing: Closing,
+    pub(crate) timer: Timer,
     ids: Arc<dyn Ids>,
 }
 
@@ -59,7 +63,8 @@ impl Broker {
     pub fn with(config: BrokerConfig) -> Self {
         let life = Arc::new(Life::new(config.clock));
         let closing = Closing::new(life.progress().clone());
-        Self(Arc::new(Inner { life, topics: Registry::new(), closing, ids: config.ids }))
+        let timer = Timer::new(life.clock().clone());
+        Self(Arc::new(Inner { life, topics: Registry::new(), closing, timer, ids: config.ids }))
     }
 
     /// Makes a topic that any number of threads publish to. Of several at once with one name, exactly one succeeds.
@@ -206,7 +211,7 @@ impl Broker {
         let shape = config.validate()?;
         self.0.topics.check_free::<T>(&name)?;
         let logs = self.logs(&name, &config, shape, producers)?;
-        Ok(Arc::new(Core {
+        let core = Arc::new(Core {
             groups: Groups::new(),
             name,
             life: self.0.life.clone(),
@@ -215,9 +220,16 @@ impl Broker {
             router: config.rule.over(shape.partitions),
             turns: Turns::new(),
             block: config.full.waits(),
+            max_age: config.max_age,
             exclusive: producers == Producers::Exclusive,
             deleted: AtomicBool::new(false),
-        }))
+        });
+        if core.max_age.is_some() {
+            let timed: Weak<dyn Timed> = Arc::<Core<T>>::downgrade(&core);
+            let refused = |error: io::Error| CreateError::NoTimer { topic: core.name.clone(), why: error.kind() };
+            self.0.timer.watch(timed).map_err(refused)?;
+        }
+        Ok(core)
     }
 
     fn logs<T: Send + Sync + 'static>(

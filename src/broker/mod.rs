@@ -18,6 +18,7 @@ mod producer;
 mod registry;
 mod route;
 mod sight;
+mod timer;
 mod topic;
 
 pub use self::account::{Account, Behind, DrainError};

@@ -20,7 +20,11 @@ use crate::sync::{
     futex::{Futex, Woken},
     lock,
 };
-use std::time::{Duration, SystemTime};
+use std::{
+    fmt,
+    sync::Weak,
+    time::{Duration, SystemTime},
+};
 
 /// A clock that moves only when it is told to. Clone the `Arc` it lives in, not the clock.
 #[derive(Debug, Default)]
@@ -33,7 +37,18 @@ pub struct ManualClock {
 struct State {
     now: Time,
     sleepers: Vec<Sleeping>,
+    acts: Acts,
     next: u64,
+}
+
+/// What is called after each move.
+#[derive(Default)]
+struct Acts(Vec<Weak<dyn Fn() + Send + Sync>>);
+
+impl fmt::Debug for Acts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} acts", self.0.len())
+    }
 }
 
 #[derive(Debug)]
@@ -67,25 +82,34 @@ impl ManualClock {
         Self::default()
     }
 
-    /// Moves the clock on and wakes the sleepers whose time has come.
+    /// Moves the clock on and wakes the sleepers whose time has come. What a broker has to do by the clock alone is done when
+    /// this returns.
     pub fn advance(&self, by: Duration) {
-        let mut state = self.lock();
-        let now = state.now + by;
-        Self::move_to(&mut state, now);
+        {
+            let mut state = self.lock();
+            let now = state.now + by;
+            Self::move_to(&mut state, now);
+        }
+        self.moved();
     }
 
-    /// Puts the clock to `now`, which may be earlier, and wakes the sleepers whose time has come.
+    /// Puts the clock to `now`, which may be earlier, and wakes the sleepers whose time has come; as [`advance`](Self::advance).
     pub fn set(&self, now: Time) {
         Self::move_to(&mut self.lock(), now);
+        self.moved();
     }
 
     /// Moves the clock to the earliest deadline anybody sleeps for, and says where it stands; `None` if nobody has one.
     /// Backoffs of the manual executor are not among them: [`Manual::next_due`](crate::Manual::next_due).
     pub fn advance_to_next(&self) -> Option<Time> {
-        let mut state = self.lock();
-        let next = state.sleepers.iter().filter(|s| s.is_asleep()).filter_map(|s| s.until).min()?;
-        let now = state.now.max(next);
-        Self::move_to(&mut state, now);
+        let now = {
+            let mut state = self.lock();
+            let next = state.sleepers.iter().filter(|s| s.is_asleep()).filter_map(|s| s.until).min()?;
+            let now = state.now.max(next);
+            Self::move_to(&mut state, now);
+            now
+        };
+        self.moved();
         Some(now)
     }
 
@@ -113,6 +137,16 @@ impl ManualClock {
     fn move_to(state: &mut State, now: Time) {
         state.now = now;
         state.sleepers.iter().filter(|sleeping| sleeping.is_due(now)).for_each(Sleeping::tick);
+    }
+
+    /// Calls those who act on a move; outside the lock, since they read the clock.
+    fn moved(&self) {
+        let acts: Vec<_> = {
+            let mut state = self.lock();
+            state.acts.0.retain(|act| act.strong_count() > 0);
+            state.acts.0.iter().filter_map(Weak::upgrade).collect()
+        };
+        acts.iter().for_each(|act| act());
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -167,6 +201,11 @@ impl Clock for ManualClock {
             }
             Err(woken) => woken,
         }
+    }
+
+    fn on_move(&self, act: Weak<dyn Fn() + Send + Sync>) -> bool {
+        self.lock().acts.0.push(act);
+        true
     }
 
     fn look_again(&self) -> Option<Duration> {

@@ -22,6 +22,7 @@ use crate::sync::{
 };
 use std::{
     fmt,
+    sync::Weak,
     time::{Duration, SystemTime},
 };
 
@@ -132,6 +133,13 @@ pub trait Clock: Send + Sync + fmt::Debug + 'static {
     /// Sleeps while `word` holds `expected` and the clock has not reached `until` (`None`: for ever). May return early;
     /// the caller looks again in any case. A clock may set [`Futex::TICK`] in the word to end the sleep.
     fn sleep(&self, word: &Arc<Futex>, expected: u32, until: Option<Time>) -> Woken;
+
+    /// Asks the clock to call `act` after each move, on the thread that moves it, for as long as it lives. A clock that runs by
+    /// itself, as most do, refuses (`false`), and whoever wants to act in time sleeps.
+    fn on_move(&self, act: Weak<dyn Fn() + Send + Sync>) -> bool {
+        drop(act);
+        false
+    }
 
     /// The longest a sleeper of this clock sleeps without looking again, as a safeguard. `None`: it trusts its wakes.
     fn look_again(&self) -> Option<Duration> {
