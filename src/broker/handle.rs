@@ -16,12 +16,11 @@ use super::topic::Topic;
 use crate::group::name;
 use crate::log::{Full, Log, LogConfig, LogProducer};
 use crate::ring::Producers;
-use crate::sync::Arc;
 use crate::sync::atomic::AtomicBool;
+use crate::sync::{Arc, Weak};
 use crate::time::{Clock, Ids};
 use std::fmt;
 use std::io;
-use std::sync::Weak;
 use std::time::Duration;
 
 /// A publish/subscribe broker inside this process. Clones are handles to the same one.

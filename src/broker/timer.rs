@@ -9,12 +9,11 @@
 //! Nobody is asked under the lock.
 #![forbid(unsafe_code)]
 
-use crate::sync::{Arc, Mutex, lock, thread};
+use crate::sync::{Arc, Mutex, Weak, lock, thread};
 use crate::time::{Clock, Time};
 use crate::wait::{Bell, Event, Sleeper};
 use std::fmt;
 use std::io;
-use std::sync::Weak;
 
 /// What the timer looks after.
 pub(crate) trait Timed: Send + Sync {
@@ -144,9 +143,8 @@ impl fmt::Debug for Timer {
 #[cfg(all(test, not(ringlog_loom)))]
 mod tests {
     use super::{Timed, Timer};
-    use crate::sync::{Arc, Mutex, lock};
+    use crate::sync::{Arc, Mutex, Weak, lock};
     use crate::time::{Clock, ManualClock, SystemClock, Time};
-    use std::sync::Weak;
     use std::sync::mpsc::{Sender, channel};
     use std::time::Duration;
 

@@ -42,6 +42,9 @@ pub use std::sync::{Condvar, Mutex, MutexGuard};
 #[cfg(not(ringlog_loom))]
 pub use std::{sync::Arc, thread};
 
+/// Of the standard library in models too: loom's `Arc` has none, and what wants one is outside them.
+pub use std::sync::Weak;
+
 pub use crossbeam_utils::CachePadded;
 
 /// Locks, whoever panicked while holding it: what this crate keeps under a lock is whole between any two statements.

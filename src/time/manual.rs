@@ -15,14 +15,13 @@
 
 use super::{Clock, Time};
 use crate::sync::{
-    Arc, Condvar, Mutex, MutexGuard,
+    Arc, Condvar, Mutex, MutexGuard, Weak,
     atomic::Ordering,
     futex::{Futex, Woken},
     lock,
 };
 use std::{
     fmt,
-    sync::Weak,
     time::{Duration, SystemTime},
 };
 

@@ -17,12 +17,11 @@ pub use pace::{Ticks, ticks, ticks_in};
 pub use system::SystemClock;
 
 use crate::sync::{
-    Arc,
+    Arc, Weak,
     futex::{Futex, Woken},
 };
 use std::{
     fmt,
-    sync::Weak,
     time::{Duration, SystemTime},
 };
 
