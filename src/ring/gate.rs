@@ -18,6 +18,7 @@ use crate::sync::{Arc, CachePadded, explore};
 /// | (x, e)            | `bump` (takeover), `leave`  | (x, e + 1)       |                                        |
 /// | (x, e)            | `seek` to y                 | (y, e + 1)       |                                        |
 /// | (y, 0), new       | `join`                      | (y', 0)          | only if y went while it joined         |
+/// | (x, e)            | a producer, far ahead       | (y, e + 1)       | only where the log goes on without it  |
 ///
 /// Epochs count modulo 2^24, offsets modulo 2^40: a commit that was delayed over exactly 2^24 takeovers, or 2^40
 /// records, would be mistaken for a fresh one.
@@ -27,12 +28,23 @@ pub struct Gate {
     tail: Arc<Tail>,
     tag: u64,
     holds_back: bool,
+    /// Up to where records are in hand, under which epoch.
+    hand: AtomicU64,
+    /// How many records it was lifted over, and where it was lifted to last.
+    lifted: AtomicU64,
+    lifted_to: AtomicU64,
 }
+
+/// How far a cursor may stay behind before it is lifted, where it may at all: half of what a packed offset can tell apart
+/// from the end, so that there is plenty of time to do it.
+pub(super) const FAR: u64 = 1 << 38;
 
 impl Gate {
     /// `holds_back`: whether producers wait for it.
     pub(super) fn new(at: Seq, tag: u64, tail: Arc<Tail>, holds_back: bool) -> Self {
-        Self { word: CachePadded::new(AtomicU64::new(Stamped::new(at, 0).word())), tail, tag, holds_back }
+        let [word, hand] = std::array::from_fn(|_| AtomicU64::new(Stamped::new(at, 0).word()));
+        let [lifted, lifted_to] = std::array::from_fn(|_| AtomicU64::new(0));
+        Self { word: CachePadded::new(word), tail, tag, holds_back, hand, lifted, lifted_to }
     }
 
     /// Whether producers wait for it. Those that they do not wait for may be overtaken.
@@ -70,8 +82,8 @@ impl Gate {
     pub fn commit(&self, epoch: u32, from: Seq, to: Seq) -> Result<(), Fenced> {
         let before = Stamped::new(from, epoch);
         explore();
-        // ORD(commit:A) Release: what the group did with the records before its commit. Pairs with ORD(gate:A) and
-        // ORD(force:B). Relaxed on failure: the word is only reported.
+        // ORD(commit:A) Release: what the group did with the records before its commit. Pairs with ORD(gate:A),
+        // ORD(force:B) and ORD(catch_up:B). Relaxed on failure: the word is only reported.
         match self.word.compare_exchange(before.word(), before.at(to).word(), Release, Relaxed) {
             Ok(_) => Ok(()),
             Err(now) => Err(self.fenced(Stamped::from_word(now))),
@@ -111,13 +123,64 @@ impl Gate {
         debug_assert!(lifted.is_ok(), "a gate was moved before it was given to anybody");
     }
 
+    /// Says that records up to `to` are in hand, under `epoch`: they are delivered even where the log goes on without them.
+    /// Nobody waits for that; it is a figure.
+    #[inline]
+    pub fn take(&self, to: Seq, epoch: u32) {
+        // ORD(gate_take:A) Relaxed: a figure.
+        self.hand.store(Stamped::new(to, epoch).word(), Relaxed);
+    }
+
+    /// Up to where records are committed or in hand.
+    pub fn taken(&self) -> Seq {
+        let (position, epoch) = self.snapshot();
+        // ORD(taken:A) Relaxed: a figure.
+        let hand = Stamped::from_word(self.hand.load(Relaxed));
+        if hand.stamp() == epoch { position.later(hand.widen(position)) } else { position }
+    }
+
+    /// How many records it was taken over because it had stayed so far behind that its word would soon have been
+    /// mistaken, and where that ended the last time. What is between was lost long before.
+    pub fn lifted(&self) -> (u64, Seq) {
+        // ORD(lifted:A) Relaxed: a counter.
+        let count = self.lifted.load(Relaxed);
+        // ORD(lifted:B) Relaxed: as above.
+        (count, Seq::new(self.lifted_to.load(Relaxed)))
+    }
+
+    /// Takes the gate to `to` in a new epoch if it stands `FAR` behind `here` or more.
+    pub(super) fn catch_up(&self, here: Seq, to: Seq) {
+        let mut now = self.read();
+        loop {
+            let at = now.widen(here);
+            if here.lag_behind(at) < FAR || !at.precedes(to) {
+                return;
+            }
+            explore();
+            // ORD(catch_up:A) Relaxed: nothing was done about the records passed over. Whoever goes on from here reads the
+            // word by an Acquire that finds what was committed before: this exchange carries it on.
+            // ORD(catch_up:B) Acquire: a lost race is tried again from what won. Pairs with ORD(commit:A).
+            match self.word.compare_exchange(now.word(), now.at(to).bumped().word(), Relaxed, Acquire) {
+                Ok(_) => {
+                    // ORD(catch_up:C) Relaxed: a figure.
+                    self.lifted_to.store(to.get(), Relaxed);
+                    // ORD(catch_up:D) Relaxed: a counter.
+                    self.lifted.fetch_add(to.since(at), Relaxed);
+                    return;
+                }
+                Err(other) => now = Stamped::from_word(other),
+            }
+        }
+    }
+
     pub(super) fn read(&self) -> Stamped {
         // ORD(gate:A) Acquire: what the group did before it committed. Pairs with ORD(commit:A), ORD(bump:A)
         // and ORD(force:A).
         Stamped::from_word(self.word.load(Acquire))
     }
 
-    /// A gate keeps within the capacity of the tail, which is read after it, so that 40 bits are plenty.
+    /// A gate keeps within the capacity of the tail, which is read after it, or is lifted long before 2^39: so 40 bits are
+    /// plenty.
     pub(super) fn widen(&self, word: Stamped) -> Seq {
         word.widen(self.tail.end_seq())
     }

@@ -1,11 +1,15 @@
 //! The cold step: how far producers may go, and a page to go there. No lock; any number of producers at once.
 #![forbid(unsafe_code)]
 
+use crate::ring::gate::FAR;
 use crate::ring::table::{Found, Table};
 use crate::ring::{Body, Shared, Why};
 use crate::seq::Stamped;
 use crate::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use crate::sync::explore;
+
+/// How often producers look for cursors that are `FAR` behind, in records: often enough that none gets twice as far.
+const LOOK_BACK: u64 = FAR / 4;
 
 impl<T: Send + Sync + 'static> Body<T> {
     /// How many records from the tail `nth` on producers have been promised room for.
@@ -50,9 +54,20 @@ impl<T: Send + Sync + 'static> Body<T> {
             // with ORD(granted:A). Acquire: keeps the chain of stamps whole; pairs with ORD(stamp:A).
             // Relaxed on failure: somebody joined, sought or raised; we look at everything again.
             if self.granted.compare_exchange(granted.word(), raised.word(), AcqRel, Relaxed).is_ok() {
+                let before = self.tail.nth(granted.widen(self.tail.seq(nth)));
+                if before / LOOK_BACK != (nth + upto) / LOOK_BACK && self.sheds() {
+                    self.lift_those_far_behind(nth);
+                }
                 return Ok(());
             }
         }
+    }
+
+    /// Takes cursors that were left so far behind that their words would soon say something else to where the log begins.
+    #[cold]
+    fn lift_those_far_behind(&self, nth: u64) {
+        let (here, to) = (self.tail.seq(nth), self.earliest());
+        self.gates.read(|gates| gates.iter().for_each(|gate| gate.catch_up(here, to)));
     }
 
     /// How many records from `nth` on the gates leave room for; what lies below the floor is nobody's any more.

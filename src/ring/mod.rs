@@ -63,11 +63,19 @@
 //!
 //! | label | operation | order | why this much, and why no more |
 //! |---|---|---|---|
-//! | commit:A | gate, CAS | Release | what a group did with its records, before its commit; pairs with gate:A, force:B. Not Acquire: a commit reads nothing |
+//! | commit:A | gate, CAS | Release | what a group did with its records, before its commit; pairs with gate:A, force:B, catch_up:B. Not Acquire: a commit reads nothing |
 //! | bump:A | gate, add | Release | what the new owner did, before whoever sees its epoch; pairs with gate:A. It reads nothing: the gate is read after it |
 //! | force:A | gate, CAS | Release | the same for a seek; pairs with gate:A. Not Acquire: it succeeds on a word acquired before |
 //! | force:B | gate, CAS lost | Acquire | it goes on from what won; pairs with commit:A |
 //! | lift:A | gate, CAS | Relaxed | corrects a position that nobody could have used |
+//! | catch_up:A | gate, CAS | Relaxed | passes over records that nobody did anything with, and carries on what was released before |
+//! | catch_up:B | gate, CAS lost | Acquire | it goes on from what won; pairs with commit:A |
+//! | catch_up:C | lifted to, store | Relaxed | a figure |
+//! | catch_up:D | lifted, add | Relaxed | a counter |
+//! | lifted:A | lifted, load | Relaxed | a counter |
+//! | lifted:B | lifted to, load | Relaxed | a figure |
+//! | gate_take:A | in hand, store | Relaxed | a figure |
+//! | taken:A | in hand, load | Relaxed | a figure |
 //! | gate:A | gate, load | Acquire | what the group did before is visible to the producer that it lets in; pairs with commit:A, bump:A, force:A |
 //! | granted:A | `granted`, load | Acquire | the same for a producer that claims under another's raise; pairs with raise:B |
 //! | raise:A | `granted`, load | Acquire | a gate whose stamp is in the word is on the list we scan; pairs with stamp:A |
@@ -259,6 +267,14 @@ impl<T: Send + Sync + 'static> Body<T> {
     /// Whether records go when they are further back than the capacity, read or not.
     pub fn is_lossy(&self) -> bool {
         self.lossy
+    }
+
+    /// As if everything up to the `nth` record had been published and overwritten long ago.
+    #[cfg(all(test, not(ringlog_loom)))]
+    pub(crate) fn skip_to(&self, nth: u64) {
+        self.tail.finish(nth);
+        let granted = self.granted().at(self.tail.seq(nth));
+        self.granted.store(granted.word(), Relaxed);
     }
 
     /// One past the last offset claimed (shared producers) or published (an exclusive one, or the one thread that publishes

@@ -181,3 +181,50 @@ fn a_gate_on_a_lossy_ring_holds_producers_back_and_misses_nothing() {
         assert_eq!(super::drain(&mut reader).len(), capacity);
     }
 }
+
+/// Lost by so many records that its word, which counts them modulo 2^40, would soon be taken for another.
+#[test]
+fn a_cursor_left_far_behind_is_lifted_in_time_and_says_over_how_many() {
+    for (first, timed) in FIRSTS.iter().flat_map(|first| [(*first, false), (*first, true)]) {
+        let options = Options::new(Capacity::new(8).unwrap(), Producers::Shared);
+        let ring = Ring::new(Options { lossy: !timed, timed, first: Seq::new(first), ..options }).unwrap();
+        let join = |at, tag| if timed { ring.join(at, tag) } else { ring.follow(at, tag) };
+        let (stuck, moving) = (join(Start::Earliest, 0), join(Start::Earliest, 1));
+        let (seq, step, mut at, mut passed) = (|n| Seq::new(first).plus(n), 1u64 << 34, 0u64, 0);
+        for n in 1..80 {
+            at = n * step - 4;
+            ring.skip_to(at);
+            ring.raise_floor(seq(at));
+            (0..9).for_each(|n| assert_eq!(ring.try_push(n).is_ok(), !timed || n < 8));
+            ring.raise_floor(ring.end());
+            let (position, epoch) = moving.snapshot();
+            assert_eq!((epoch, position), (0, seq(passed)));
+            passed = at + 8;
+            moving.commit(0, position, seq(passed)).unwrap();
+            let (lifted, to) = stuck.lifted();
+            let (position, epoch) = stuck.snapshot();
+            assert_eq!(lifted, position.since(seq(0)), "after {n} steps");
+            assert_eq!((epoch, to), if lifted == 0 { (0, Seq::ZERO) } else { (epoch.max(1), position) });
+            assert!(ring.end().since(position) < (1 << 38) + (1 << 37), "{n}: {position} in epoch {epoch}");
+        }
+        let epoch = stuck.epoch();
+        assert!((3..=6).contains(&epoch), "lifted {epoch} times over {at}");
+        assert!(stuck.commit(0, seq(0), seq(1)).is_err());
+        assert_eq!(moving.lifted(), (0, Seq::ZERO));
+    }
+}
+
+#[test]
+fn what_is_in_hand_is_known_until_the_cursor_moves() {
+    let ring = lossy::<u8>(8, Producers::Shared);
+    (0..8).for_each(|n| _ = ring.try_push(n).unwrap());
+    let gate = ring.follow(Start::Earliest, 0);
+    assert_eq!(gate.taken(), Seq::ZERO);
+    gate.take(Seq::new(4), 0);
+    assert_eq!(gate.taken(), Seq::new(4));
+    gate.commit(0, Seq::ZERO, Seq::new(6)).unwrap();
+    assert_eq!(gate.taken(), Seq::new(6));
+    gate.take(Seq::new(8), 0);
+    ring.seek(&gate, Seq::new(1));
+    assert_eq!(gate.taken(), Seq::new(1));
+}
