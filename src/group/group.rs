@@ -270,11 +270,13 @@ impl<T: Send + Sync + 'static> Group<T> {
         Ok(())
     }
 
-    /// A gap in the words of the group.
-    pub(super) fn gap(&self, partition: u32, gap: &log::Gap) -> Gap {
+    /// Tells the group's hook of a gap; user code.
+    #[cold]
+    pub(super) fn tell(&self, partition: u32, gap: &log::Gap) {
+        let Some(hook) = &self.config.on_gap else { return };
         let (topic, group) = (self.topic.clone(), self.name.clone());
         let (from, to, overwritten, expired) = (gap.from.get(), gap.to.get(), gap.overwritten(), gap.expired);
-        Gap { topic, group, partition, from, to, overwritten, expired }
+        hook.tell(&Gap { topic, group, partition, from, to, overwritten, expired });
     }
 
     // ---- questions -----------------------------------------------------------------------------------------------

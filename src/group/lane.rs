@@ -4,7 +4,7 @@
 
 use super::config::{SeekTo, StartAt};
 use super::context::Id;
-use super::loss::{Changes, InHand};
+use super::loss::Changes;
 use super::stats::{Counters, LaneStats};
 use super::word::{LaneWord, MemberId, Word};
 use crate::log::{self, Log, Missed, Relocated};
@@ -24,8 +24,6 @@ pub(super) struct Lane<T> {
     /// Whether records may go before this group has read them.
     pub(super) loses: bool,
     pub(super) counters: CachePadded<Counters>,
-    /// What a handler is at work on, where records may be lost.
-    pub(super) in_hand: CachePadded<InHand>,
     /// Losses that turn from unnoticed to counted.
     changes: Changes,
     /// The state, while nobody holds the lane (word inv. 2).
@@ -58,6 +56,8 @@ pub(super) struct Held<T> {
     pub(super) single_until: Seq,
     /// How many records are missing right before `next`.
     pub(super) lost: u64,
+    /// Of how many the group has been told that the cursor was lifted over them.
+    pub(super) lifted: u64,
     /// How many records are handed over between two looks at the clock.
     pub(super) chunk: usize,
 }
@@ -77,6 +77,18 @@ impl<T: Send + Sync + 'static> Held<T> {
         self.reader.jump(gap.to);
     }
 
+    /// The gap that the cursor was lifted over because it was so far behind, if that has not been told.
+    pub(super) fn lifted_over(&mut self, gate: &Gate) -> Option<log::Gap> {
+        let (lifted, to) = gate.lifted();
+        let by = lifted - std::mem::replace(&mut self.lifted, lifted);
+        if by == 0 {
+            return None;
+        }
+        self.resync(gate);
+        self.lost = by;
+        Some(log::Gap { from: to.minus(by), to, expired: 0 })
+    }
+
     /// How many records may be handed over at once.
     pub(super) fn limit(&self, bound: usize) -> usize {
         if self.next.precedes(self.single_until) { 1 } else { bound }
@@ -94,7 +106,8 @@ impl<T: Send + Sync + 'static> Lane<T> {
         let (next, epoch) = gate.snapshot();
         let mut reader = log.reader(next);
         reader.release();
-        let held = Held { reader, next, epoch, failures: 0, due: None, single_until: Seq::ZERO, lost: 0, chunk: 1 };
+        let held =
+            Held { reader, next, epoch, failures: 0, due: None, single_until: Seq::ZERO, lost: 0, lifted: 0, chunk: 1 };
         Lane {
             word: CachePadded::new(LaneWord::new()),
             loses: log.sheds(),
@@ -103,7 +116,6 @@ impl<T: Send + Sync + 'static> Lane<T> {
             partition,
             start: next,
             counters: CachePadded::new(Counters::default()),
-            in_hand: CachePadded::new(InHand::default()),
             changes: Changes::default(),
             parked: Mutex::new(Some(Box::new(held))),
             control: Mutex::new(()),
@@ -201,17 +213,18 @@ impl<T: Send + Sync + 'static> Lane<T> {
         self.view().pending
     }
 
-    /// The cursor, and what lies behind it.
+    /// The cursor, and what lies behind it. The end is read before the earliest: so pending is never more than what is in
+    /// hand and what the partition can hold, whatever is published meanwhile.
     fn view(&self) -> View {
-        let (committed, epoch) = self.gate.snapshot();
+        let (committed, taken) = self.gate.places();
+        let end = self.log.end().later(committed);
         let mut missed = Missed::default();
         if self.loses {
-            let (from, earliest) = (self.in_hand.end(committed, epoch), self.log.earliest());
-            if from.precedes(earliest) {
-                missed = self.log.missed(from, earliest);
+            let earliest = self.log.earliest().earlier(end);
+            if taken.precedes(earliest) {
+                missed = self.log.missed(taken, earliest);
             }
         }
-        let end = self.log.end().later(committed);
         let pending = end.since(committed) - missed.overwritten - missed.expired;
         View { committed, end, pending, missed }
     }
@@ -234,7 +247,7 @@ impl<T: Send + Sync + 'static> Lane<T> {
             retried: retried.get(),
             refused: refused.get(),
             replayed: replayed.get(),
-            skipped: skipped.get() + missed.overwritten,
+            skipped: skipped.get() + missed.overwritten + self.gate.lifted().0,
             expired: expired.get() + missed.expired,
             pending,
             paused: word.paused(),

@@ -13,14 +13,13 @@
 //! What is in hand is delivered, gone or not, and is no loss of this group. All other records between its cursor and the
 //! earliest retained one are.
 //!
-//! 1. The end of what is in hand is one word with the epoch of the cursor, so that a seek makes it void at once.
-//! 2. A change of the cursor that is also counted is made between [`Changes::amend`] and the end of what that returns;
-//!    who adds up cursor and counters looks whether a change came between, and then looks again. So what was lost is
-//!    neither missing nor counted twice while it turns from unnoticed to counted.
+//! Up to where records are in hand is said in the gate, with the epoch, so that a seek makes it void at once. A change of
+//! the cursor that is also counted is made between [`Changes::amend`] and the end of what that returns; who adds up cursor
+//! and counters looks whether a change came between, and then looks again. So what was lost is neither missing nor counted
+//! twice while it turns from unnoticed to counted.
 //!
 //! | label      | operation           | order   | why this much, and why no more                                          |
 //! |------------|---------------------|---------|-------------------------------------------------------------------------|
-//! | in_hand:A, in_hand:B | `InHand` | Relaxed | a figure; the reader sees the handler's own last one or an older         |
 //! | amend:A    | `begun`, add        | Relaxed | ordered by amend:B                                                      |
 //! | amend:B    | fence               | Release | `begun` before the changes, for who sees one of them. Pairs with quiet:B |
 //! | ended:A    | `ended`, add        | Release | the changes before it. Pairs with quiet:A                               |
@@ -29,31 +28,11 @@
 //! | quiet:C    | `begun`, load       | Relaxed | ordered by quiet:B                                                      |
 #![forbid(unsafe_code)]
 
-use crate::seq::{Seq, Stamped};
 use crate::sync::atomic::{AtomicU64, Ordering, fence};
 use crate::sync::give_way;
 
 /// How often figures are read again because something changed; then they are what they are.
 const LOOKS: u32 = 128;
-
-/// Up to where records are in hand, under one epoch.
-#[derive(Debug, Default)]
-pub(super) struct InHand(AtomicU64);
-
-impl InHand {
-    /// Records up to `to` are in hand; with the cursor itself, none.
-    pub(super) fn set(&self, to: Seq, epoch: u32) {
-        // ORD(in_hand:A) Relaxed: see the table.
-        self.0.store(Stamped::new(to, epoch).word(), Ordering::Relaxed);
-    }
-
-    /// Where the records in hand end, if the cursor stands at `committed` in `epoch`; at the cursor if there are none.
-    pub(super) fn end(&self, committed: Seq, epoch: u32) -> Seq {
-        // ORD(in_hand:B) Relaxed: see the table.
-        let word = Stamped::from_word(self.0.load(Ordering::Relaxed));
-        if word.stamp() == epoch { committed.later(word.widen(committed)) } else { committed }
-    }
-}
 
 /// Changes of the cursor together with counters; any number at once.
 #[derive(Debug, Default)]
@@ -102,21 +81,8 @@ impl Drop for Change<'_> {
 
 #[cfg(all(test, not(ringlog_loom)))]
 mod tests {
-    use super::{Changes, InHand, LOOKS};
-    use crate::seq::Seq;
+    use super::{Changes, LOOKS};
     use crate::sync::atomic::{AtomicU64, Ordering};
-
-    #[test]
-    fn what_is_in_hand_is_void_in_another_epoch_and_behind_the_cursor() {
-        let hand = InHand::default();
-        hand.set(Seq::new(7), 3);
-        assert_eq!(hand.end(Seq::new(4), 3), Seq::new(7));
-        assert_eq!(hand.end(Seq::new(4), 4), Seq::new(4));
-        assert_eq!(hand.end(Seq::new(9), 3), Seq::new(9));
-        let far = Seq::new((5 << 40) - 2);
-        hand.set(far.plus(4), 3);
-        assert_eq!(hand.end(far, 3), far.plus(4), "across the border of what the word holds");
-    }
 
     #[test]
     fn what_changed_while_it_was_read_is_read_again() {

@@ -141,7 +141,7 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> MemberTask<T, D> {
         let batch = Batch { run, topic, partition, attempt, lost: held.lost };
         let (mut done, len) = (0, batch.len());
         if lane.loses {
-            lane.in_hand.set(batch.run.first().plus(len as u64), held.epoch);
+            lane.gate.take(batch.run.first().plus(len as u64), held.epoch);
         }
         let interrupt = Interrupt { word: &lane.word, seen: *seen };
         let verdict = contain(|| {
@@ -169,9 +169,7 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> MemberTask<T, D> {
         }
         held.passed(&gap);
         group.progress.notify();
-        if let Some(hook) = &group.config.on_gap {
-            hook.tell(&group.gap(lane.partition, &gap));
-        }
+        group.tell(lane.partition, &gap);
         Ran::Stopped(0)
     }
 
@@ -206,15 +204,20 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> Task for MemberTask<T, D> {
                 return step;
             }
         }
-        let Some(held) = &mut self.slots[index].held else { return Step::Elsewhere };
+        let Slot { lane, held, .. } = &mut self.slots[index];
+        let Some(held) = held else { return Step::Elsewhere };
         if let Some(until) = held.due {
             if self.group.clock.now() < until {
                 return Step::Backoff { until };
             }
             held.due = None;
         }
-        let chunk = if turn.adapt { held.chunk } else { self.group.commit_bound };
         let _here = context::enter(Here { executor: turn.executor, broker: self.group.broker });
+        if let Some(gap) = if lane.loses { held.lifted_over(&lane.gate) } else { None } {
+            self.group.tell(lane.partition, &gap);
+            return Step::Worked { handled: 0, more: true };
+        }
+        let chunk = if turn.adapt { held.chunk } else { self.group.commit_bound };
         self.runs(index, turn, chunk)
     }
 
@@ -263,7 +266,7 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> MemberTask<T, D> {
     fn hand_is_empty(&self, index: usize) {
         let Slot { lane, held, .. } = &self.slots[index];
         if let (true, Some(held)) = (lane.loses, held) {
-            lane.in_hand.set(held.next, held.epoch);
+            lane.gate.take(held.next, held.epoch);
         }
     }
 

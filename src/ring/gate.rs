@@ -133,10 +133,15 @@ impl Gate {
 
     /// Up to where records are committed or in hand.
     pub fn taken(&self) -> Seq {
+        self.places().1
+    }
+
+    /// Up to where records are committed, and up to where they are that or in hand.
+    pub fn places(&self) -> (Seq, Seq) {
         let (position, epoch) = self.snapshot();
-        // ORD(taken:A) Relaxed: a figure.
+        // ORD(places:A) Relaxed: a figure.
         let hand = Stamped::from_word(self.hand.load(Relaxed));
-        if hand.stamp() == epoch { position.later(hand.widen(position)) } else { position }
+        (position, if hand.stamp() == epoch { position.later(hand.widen(position)) } else { position })
     }
 
     /// How many records it was taken over because it had stayed so far behind that its word would soon have been

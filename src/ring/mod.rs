@@ -75,7 +75,7 @@
 //! | lifted:A | lifted, load | Relaxed | a counter |
 //! | lifted:B | lifted to, load | Relaxed | a figure |
 //! | gate_take:A | in hand, store | Relaxed | a figure |
-//! | taken:A | in hand, load | Relaxed | a figure |
+//! | places:A | in hand, load | Relaxed | a figure |
 //! | gate:A | gate, load | Acquire | what the group did before is visible to the producer that it lets in; pairs with commit:A, bump:A, force:A |
 //! | granted:A | `granted`, load | Acquire | the same for a producer that claims under another's raise; pairs with raise:B |
 //! | raise:A | `granted`, load | Acquire | a gate whose stamp is in the word is on the list we scan; pairs with stamp:A |
