@@ -1,6 +1,6 @@
 //! An epoch-protected cell: read under a guard that never leaves the call, replaced, retired.
 //!
-//! The only file that names crossbeam-epoch. A reader pins the epoch, follows the pointer, and unpins before the call
+//! The only module that names crossbeam-epoch. A reader pins the epoch, follows the pointer, and unpins before the call
 //! returns; a value that was replaced is dropped once nobody can be reading it any more. Under loom a cell that drops
 //! nothing stands in, except in the one model of this cell itself (`--cfg crossbeam_loom`).
 //!
@@ -13,6 +13,11 @@
 //! | stand_in_read:A | pointer load | Acquire | as epoch_read:A, in models; pairs with stand_in_replace:A |
 //! | stand_in_replace:A | pointer swap | AcqRel | as epoch_replace:A, in models; pairs with stand_in_read:A |
 
+#[cfg(any(not(ringlog_loom), crossbeam_loom))]
+mod newest;
+
+#[cfg(any(not(ringlog_loom), crossbeam_loom))]
+pub use newest::{Fresh, Kept, Newest, Ripe, Yard};
 #[cfg(any(not(ringlog_loom), crossbeam_loom))]
 pub use real::EpochCell;
 #[cfg(all(ringlog_loom, not(crossbeam_loom)))]

@@ -1,0 +1,119 @@
+//! The cell of last values: two publishers and a reader; old values go when nobody can be about to count them.
+//!
+//! Run with `RUSTFLAGS="--cfg ringlog_loom --cfg crossbeam_loom"`: the collector is in the model.
+#![cfg(all(ringlog_loom, crossbeam_loom))]
+
+use loom::cell::UnsafeCell;
+use loom::sync::Arc;
+use loom::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use loom::thread;
+use loom_tests::{Model, Tally};
+use ringlog::internals::sync::epoch::{Fresh, Newest, Yard};
+
+/// Its offset in a cell that loom watches, and a bit that says it was dropped.
+struct Value {
+    offset: UnsafeCell<usize>,
+    dropped: Arc<AtomicUsize>,
+}
+
+impl Value {
+    fn new(offset: usize, dropped: &Arc<AtomicUsize>) -> Fresh<Self> {
+        Fresh::new(Self { offset: UnsafeCell::new(offset), dropped: dropped.clone() })
+    }
+
+    fn offset(&self) -> usize {
+        // SAFETY: written before it was shared.
+        self.offset.with(|offset| unsafe { *offset })
+    }
+}
+
+impl Drop for Value {
+    fn drop(&mut self) {
+        // SAFETY: it is ours; loom sees a write, which nobody's read may meet.
+        let offset = self.offset.with_mut(|offset| unsafe { *offset });
+        assert_eq!(self.dropped.fetch_or(1 << offset, Relaxed) & 1 << offset, 0, "dropped twice");
+    }
+}
+
+// SAFETY: loom checks the cell's accesses.
+unsafe impl Sync for Value {}
+
+fn newer(new: &mut Value, old: &Value) -> bool {
+    new.offset() > old.offset()
+}
+
+fn cell() -> (Arc<Newest<Value>>, ringlog::internals::sync::Arc<Yard<Value>>) {
+    let yard = Yard::new();
+    (Arc::new(Newest::new(yard.clone())), yard)
+}
+
+fn look(cell: &Newest<Value>, dropped: &AtomicUsize, tally: &Tally) -> usize {
+    let Some(kept) = cell.get() else {
+        tally.saw("nothing");
+        return 0;
+    };
+    let offset = kept.offset();
+    assert_eq!(dropped.load(Relaxed) & 1 << offset, 0, "dropped in a reader's hands");
+    tally.saw(["", "one", "two"][offset]);
+    offset
+}
+
+#[test]
+fn two_publishers_and_a_reader() {
+    let outcomes = &["nothing", "one", "two", "in order", "overtaken"];
+    Model::new("newest: two publishers").preemptions(1).at_least(1_000).run(outcomes, |tally| {
+        let dropped = Arc::new(AtomicUsize::new(0));
+        let (cell, yard) = cell();
+        let publish = |offset| {
+            let (cell, dropped, tally) = (cell.clone(), dropped.clone(), tally.clone());
+            move || match cell.offer(Value::new(offset, &dropped), newer) {
+                Ok(()) if offset == 2 => tally.saw("in order"),
+                Ok(()) => {}
+                Err(_) => {
+                    assert_eq!(offset, 1, "an older one was in the way");
+                    tally.saw("overtaken");
+                }
+            }
+        };
+        let publishers = [thread::spawn(publish(1)), thread::spawn(publish(2))];
+        let reader = thread::spawn({
+            let (cell, dropped, tally) = (cell.clone(), dropped.clone(), tally.clone());
+            move || {
+                let before = look(&cell, &dropped, &tally);
+                assert!(look(&cell, &dropped, &tally) >= before, "went back");
+            }
+        });
+        publishers.into_iter().for_each(|publisher| publisher.join().unwrap());
+        reader.join().unwrap();
+        assert_eq!(cell.get().expect("there is one").offset(), 2, "the last record's value is not the last");
+        drop((cell, yard));
+        assert_eq!(dropped.load(Relaxed), 0b110, "all is dropped with the yard");
+    });
+}
+
+#[test]
+fn a_reader_beside_sweeps() {
+    let outcomes = &["nothing", "one", "two", "swept", "waits"];
+    Model::new("newest: sweeps").preemptions(1).at_least(1_000).run(outcomes, |tally| {
+        let dropped = Arc::new(AtomicUsize::new(0));
+        let (cell, yard) = cell();
+        let publisher = thread::spawn({
+            let (cell, yard, dropped, tally) = (cell.clone(), yard.clone(), dropped.clone(), tally.clone());
+            move || {
+                for offset in [1, 2] {
+                    assert!(cell.offer(Value::new(offset, &dropped), newer).is_ok());
+                }
+                (0..4).for_each(|_| drop(yard.sweep()));
+                tally.saw(if dropped.load(Relaxed) & 0b10 == 0 { "waits" } else { "swept" });
+            }
+        });
+        let reader = thread::spawn({
+            let (cell, dropped, tally) = (cell.clone(), dropped.clone(), tally.clone());
+            move || look(&cell, &dropped, &tally)
+        });
+        publisher.join().unwrap();
+        reader.join().unwrap();
+        drop((cell, yard));
+        assert_eq!(dropped.load(Relaxed), 0b110, "each is dropped once");
+    });
+}
