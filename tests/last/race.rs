@@ -47,7 +47,8 @@ impl Seen {
 fn values_never_go_back_and_the_last_record_stands_at_the_end() {
     let (broker, stop) = (Broker::new(), AtomicBool::new(false));
     let topic = broker.create_topic("race", config()).unwrap();
-    let (last, by_key) = (topic.last_value::<(Record, String)>().unwrap(), topic.last_values::<u64, (Record, String)>().unwrap());
+    let (last, by_key) =
+        (topic.last_value::<(Record, String)>().unwrap(), topic.last_values::<u64, (Record, String)>().unwrap());
     let rounds = 10_000;
     let published = thread::scope(|s| {
         let publish = |publisher| {

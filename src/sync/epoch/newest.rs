@@ -48,6 +48,9 @@ use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::ptr::null_mut;
 
+#[cfg(all(ringlog_loom, not(crossbeam_loom)))]
+use super::stand_in::pin;
+#[cfg(any(not(ringlog_loom), crossbeam_loom))]
 use crossbeam_epoch::pin;
 
 use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};

@@ -1,4 +1,6 @@
 //! The newest of what is offered: order, counts, and when old values go.
+#![forbid(unsafe_code)]
+
 use super::{Fresh, Newest, Yard};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Weak};
