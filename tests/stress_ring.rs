@@ -2,8 +2,9 @@
 //! AddressSanitizer, so it is a plain `main` (libtest's own threads would need suppressions) and takes the payload
 //! through the heap.
 //!
-//! `RINGLOG_STRESS=n` records per producer (1,000 unless said), `RINGLOG_STRESS_TWIN=1` runs a broken hand-over
-//! instead, which ThreadSanitizer must report.
+//! `RINGLOG_STRESS=n` records per producer (1,000 unless said), `RINGLOG_STRESS_ONLY=text` the scenarios whose name has it,
+//! `RINGLOG_SOAK_SECONDS` how long random rings shed (2), `RINGLOG_SOAK_SEED` where their dice begin.
+//! `RINGLOG_STRESS_TWIN=1` runs a broken hand-over instead, which ThreadSanitizer must report.
 mod stress;
 mod support;
 
@@ -13,9 +14,11 @@ fn main() {
     if std::env::var_os("RINGLOG_STRESS_TWIN").is_some() {
         return stress::twin::relaxed_publish();
     }
-    let records = std::env::var("RINGLOG_STRESS").ok().and_then(|text| text.parse().ok()).unwrap_or(1_000);
-    let _watch = stress::watchdog(600);
-    for (name, scenario) in scenarios(records) {
+    let records = number("RINGLOG_STRESS").unwrap_or(1_000);
+    let _watch = stress::watchdog(600 + soak_seconds());
+    let only = std::env::var("RINGLOG_STRESS_ONLY").unwrap_or_default();
+    let wanted = |name: &str| name.contains(&only);
+    for (name, scenario) in scenarios(records).into_iter().filter(|(name, _)| wanted(name)) {
         let (started, name) = (std::time::Instant::now(), format!("{name}, capacity {}", scenario.capacity));
         let (published, delivered, missed) = stress::run(&scenario);
         println!(
@@ -23,9 +26,22 @@ fn main() {
             started.elapsed()
         );
     }
-    hand_overs(records);
+    if wanted("hand-overs") {
+        hand_overs(records);
+    }
+    if wanted("soak") {
+        soak(records);
+    }
     histories_that_are_no_logs_are_refused();
     println!("test result: ok. every history was a log");
+}
+
+fn number(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok()?.parse().ok()
+}
+
+fn soak_seconds() -> u64 {
+    number("RINGLOG_SOAK_SECONDS").unwrap_or(2)
 }
 
 /// B-18, C-2: dense offsets, order per producer, joining while others publish, one order for all.
@@ -34,6 +50,7 @@ fn scenarios(records: u64) -> Vec<(&'static str, Scenario)> {
     let mut all = Vec::new();
     for capacity in [1, 2, 3, 4, 7, 64, 1_000] {
         let base = Scenario { capacity, ..base };
+        let shed = Scenario { lossy: true, groups: 0, lapped: 1, holders: 1, leavers: 1, ..base };
         all.extend([
             ("exclusive, one group", Scenario { shape: Shape::Exclusive, groups: 1, ..base }),
             ("exclusive, batches, two groups", Scenario { shape: Shape::Exclusive, batch: 3, groups: 2, ..base }),
@@ -43,6 +60,8 @@ fn scenarios(records: u64) -> Vec<(&'static str, Scenario)> {
             ("joiners and leavers", Scenario { producers: 2, groups: 1, churn: 1, ..base }),
             ("a reader that is lapped", Scenario { producers: 2, groups: 0, lapped: 2, ..base }),
             ("lapped by an exclusive producer", Scenario { shape: Shape::Exclusive, groups: 0, lapped: 1, ..base }),
+            ("shed by two producers", Scenario { producers: 2, ..shed }),
+            ("shed by an exclusive producer, batches", Scenario { shape: Shape::Exclusive, batch: 3, ..shed }),
             ("moved by another thread", Scenario { producers: 1, groups: 1, movers: 1, ..base }),
         ]);
     }
@@ -69,6 +88,19 @@ fn hand_overs(records: u64) {
     }
     println!(
         "stress hand-overs, {lives} rings: {published} published, {delivered} delivered, {:.1?}",
+        started.elapsed()
+    );
+}
+
+/// X27, A-46, B-15: rings that shed, in random shapes. Each reader accounts for every record, no producer is refused, and
+/// memory keeps to its bound and settles.
+fn soak(records: u64) {
+    let seed = number("RINGLOG_SOAK_SEED").unwrap_or(1);
+    println!("stress soak begins with RINGLOG_SOAK_SEED={seed}");
+    let (time, started) = (std::time::Duration::from_secs(soak_seconds()), std::time::Instant::now());
+    let (runs, published, delivered, missed) = stress::soak::run(seed, time, records.min(2_000));
+    println!(
+        "stress soak, {runs} rings: {published} published, {delivered} delivered, {missed} missed, {:.1?}",
         started.elapsed()
     );
 }

@@ -1,4 +1,5 @@
 //! The threads of a scenario.
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::{self, JoinHandle};
@@ -15,13 +16,13 @@ pub(crate) fn groups(stage: &Stage) -> Vec<Arc<Gate>> {
     (0..stage.scenario.groups).map(|n| stage.ring.join(start, n as u64)).collect()
 }
 
-/// Starts the producers; each returns what it published.
-pub(crate) fn producers(stage: &Arc<Stage>) -> Vec<JoinHandle<Vec<Published>>> {
+/// Starts the producers; each returns what it published, and what it wrote with.
+pub(crate) fn producers(stage: &Arc<Stage>) -> Vec<JoinHandle<(Vec<Published>, Pen)>> {
     if stage.scenario.shape != Shape::Shared {
         let exclusive = stage.ring.exclusive().expect("the first to ask");
         assert!(stage.ring.exclusive().is_none(), "there is one exclusive producer");
         let stage = stage.clone();
-        return vec![thread::spawn(move || produce(&stage, 0, &mut Pen::Exclusive(exclusive)))];
+        return vec![thread::spawn(move || produce(&stage, 0, Pen::Exclusive(exclusive)))];
     }
     let spawn = |producer| {
         let stage = stage.clone();
@@ -30,14 +31,14 @@ pub(crate) fn producers(stage: &Arc<Stage>) -> Vec<JoinHandle<Vec<Published>>> {
             while stage.ready.load(Ordering::Relaxed) < stage.scenario.producers {
                 thread::yield_now();
             }
-            produce(&stage, producer, &mut Pen::Shared)
+            produce(&stage, producer, Pen::Shared)
         })
     };
     (0..stage.scenario.producers).map(spawn).collect()
 }
 
 /// What a producer writes with.
-enum Pen {
+pub(crate) enum Pen {
     Shared,
     Exclusive(Exclusive<Record>),
 }
@@ -45,8 +46,14 @@ enum Pen {
 /// What one attempt came to: where the records lie, or why not.
 type Attempt = Result<(Seq, u64), Why>;
 
-fn produce(stage: &Stage, producer: u32, pen: &mut Pen) -> Vec<Published> {
-    let (mut published, mut number, total) = (Vec::new(), 0, stage.scenario.records);
+fn produce(stage: &Stage, producer: u32, mut pen: Pen) -> (Vec<Published>, Pen) {
+    let published = publish(stage, producer, 0..stage.scenario.records, &mut pen);
+    (published, pen)
+}
+
+/// Publishes the records of these numbers, unless the ring is sealed before.
+pub(crate) fn publish(stage: &Stage, producer: u32, numbers: Range<u64>, pen: &mut Pen) -> Vec<Published> {
+    let (mut published, mut number, total) = (Vec::new(), numbers.start, numbers.end);
     while number < total {
         let batch = (stage.scenario.batch.min(stage.scenario.capacity) as u64).min(total - number);
         let called = stage.ticks.next();
@@ -59,7 +66,7 @@ fn produce(stage: &Stage, producer: u32, pen: &mut Pen) -> Vec<Published> {
                 }));
                 number += many;
             }
-            Err(Why::Full) => thread::yield_now(),
+            Err(Why::Full) if !stage.scenario.lossy => thread::yield_now(),
             Err(Why::Sealed) => break,
             Err(why) => panic!("refused: {why:?}"),
         }
@@ -219,32 +226,93 @@ pub(crate) fn churn(stage: &Stage, n: usize) -> Vec<Reading> {
 
 /// Reads without a gate, slowly: it is lapped, told so, and what it holds stays whole.
 pub(crate) fn lapped(stage: &Stage, n: usize) -> Vec<Reading> {
-    let start = Seq::new(stage.scenario.first);
-    let mut reading = Reading { name: format!("lapped {n}"), start: start.get(), ..Reading::default() };
-    let mut reader = stage.ring.reader(start);
-    let mut at = start;
+    let mut chase = Chase::new(stage, format!("lapped {n}"), Seq::new(stage.scenario.first));
+    while chase.look(|_| (0..n + 1).for_each(|_| thread::yield_now())) {}
+    vec![chase.reading]
+}
+
+/// The same, but in the middle of a run, once, it stops until everything is published.
+pub(crate) fn holder(stage: &Stage, n: usize) -> Vec<Reading> {
+    let mut chase = Chase::new(stage, format!("holder {n}"), Seq::new(stage.scenario.first));
+    let at = stage.scenario.records * (n as u64 + 1) / 4;
+    let mut held = false;
+    while chase.look(|so_far| {
+        while !held && so_far >= at && !stage.over.load(Ordering::Acquire) {
+            thread::yield_now();
+        }
+        held = held || so_far >= at;
+    }) {}
+    vec![chase.reading]
+}
+
+/// Leaves after a few looks and comes back where its cursor stands: one reading in many parts, which lacks nothing.
+pub(crate) fn leaver(stage: &Stage, n: usize) -> Vec<Reading> {
+    let cursor = stage.ring.follow(Start::At(Seq::new(stage.scenario.first)), 2_000 + n as u64);
+    let (mut readings, mut parts) = (Vec::<Reading>::new(), 0);
     loop {
-        let over = stage.over.load(Ordering::Acquire);
-        match reader.peek(5) {
+        let (at, epoch) = cursor.snapshot();
+        let last = readings.last().map_or(stage.scenario.first, |reading| reading.end);
+        assert!(parts == 0 || at.get() == last, "the cursor stands where the reader left");
+        let mut chase = Chase::new(stage, format!("leaver {n}, part {parts}"), at);
+        let more = (0..5).all(|_| chase.look(|_| thread::yield_now()));
+        cursor.commit(epoch, at, Seq::new(chase.reading.end)).expect("nobody else moves it");
+        if parts < 1_000 || !more {
+            readings.push(chase.reading);
+        } else if let Some(reading) = readings.last_mut() {
+            // Long enough; only the account goes on.
+            reading.gaps.extend(chase.reading.gaps);
+            reading.records.extend(chase.reading.records);
+            reading.end = chase.reading.end;
+        }
+        parts += 1;
+        if !more {
+            break;
+        }
+        thread::yield_now();
+    }
+    stage.ring.leave(&cursor);
+    readings
+}
+
+/// A reader that nobody waits for, and what it saw.
+struct Chase<'a> {
+    stage: &'a Stage,
+    reader: Reader<Record>,
+    at: Seq,
+    reading: Reading,
+}
+
+impl<'a> Chase<'a> {
+    fn new(stage: &'a Stage, name: String, at: Seq) -> Self {
+        let reading = Reading { name, start: at.get(), end: at.get(), ..Reading::default() };
+        Self { stage, reader: stage.ring.reader(at), at, reading }
+    }
+
+    /// One look; `dawdle` is called with records in hand, and told how far the reader is. False when all is over and read.
+    fn look(&mut self, mut dawdle: impl FnMut(u64)) -> bool {
+        let (ring, first) = (&self.stage.ring, Seq::new(self.stage.scenario.first));
+        let over = self.stage.over.load(Ordering::Acquire);
+        match self.reader.peek(5) {
             Peek::Ready(run) => {
-                reading.records.extend(delivered(run.first(), run.iter()));
-                (0..n + 1).for_each(|_| thread::yield_now());
+                assert_eq!(run.first(), self.at, "a run begins where its reader stands");
+                self.reading.records.extend(delivered(run.first(), run.iter()));
+                dawdle(self.at.since(first));
                 run.iter().for_each(Record::check);
-                at = at.plus(run.len() as u64);
-                reader.advance(at);
+                self.at = self.at.plus(run.len() as u64);
+                self.reader.advance(self.at);
             }
-            Peek::Pending if over && at == stage.ring.end() => break,
+            Peek::Pending if over && self.at == ring.end() => return false,
             Peek::Pending => {
-                reader.release();
+                self.reader.release();
                 thread::yield_now();
             }
             Peek::Lapped { earliest } => {
-                reading.gaps.push((at.get(), earliest.get()));
-                reader.jump(earliest);
-                at = earliest;
+                self.reading.gaps.push((self.at.get(), earliest.get()));
+                self.reader.jump(earliest);
+                self.at = earliest;
             }
         }
+        self.reading.end = self.at.get();
+        true
     }
-    reading.end = at.get();
-    vec![reading]
 }

@@ -1,5 +1,7 @@
 //! One scenario on one ring: producers, groups, and readers that join, leave, are lapped or are moved.
 mod actors;
+mod memory;
+pub(crate) mod soak;
 pub(crate) mod twin;
 
 use std::sync::Arc;
@@ -42,6 +44,12 @@ pub(crate) struct Scenario {
     pub lapped: usize,
     pub movers: usize,
     pub seal_early: bool,
+    /// The ring sheds its oldest records, and nobody may be refused.
+    pub lossy: bool,
+    /// Readers that stop in the middle of a run until everything is published.
+    pub holders: usize,
+    /// Readers that leave and come back where their cursor stands.
+    pub leavers: usize,
 }
 
 impl Default for Scenario {
@@ -65,6 +73,9 @@ const ZERO: Scenario = Scenario {
     lapped: 0,
     movers: 0,
     seal_early: false,
+    lossy: false,
+    holders: 0,
+    leavers: 0,
 };
 
 /// How many records exist: each is counted when made and when dropped.
@@ -113,7 +124,7 @@ pub(crate) struct Stage {
     pub scenario: Scenario,
     pub ring: Arc<Ring<Record>>,
     pub ticks: Ticks,
-    /// Set once every producer has returned and the ring is sealed.
+    /// Set once every producer has returned and the ring is sealed (a lossy one is not).
     pub over: AtomicBool,
     /// How many producers have arrived: they begin together.
     pub ready: AtomicU32,
@@ -124,7 +135,8 @@ pub(crate) fn run(scenario: &Scenario) -> (usize, usize, u64) {
     let live = LIVE.load(Ordering::Acquire);
     let producers = if scenario.shape == Shape::Shared { Producers::Shared } else { Producers::Exclusive };
     let capacity = Capacity::new(scenario.capacity).expect("a capacity in range");
-    let options = Options { first: Seq::new(scenario.first), ..Options::new(capacity, producers) };
+    let first = Seq::new(scenario.first);
+    let options = Options { first, lossy: scenario.lossy, ..Options::new(capacity, producers) };
     let ring = Ring::new(options).expect("memory for the ring");
     let stage = Arc::new(Stage {
         scenario: *scenario,
@@ -157,14 +169,24 @@ fn act(stage: &Arc<Stage>) -> (Vec<Published>, Vec<Reading>) {
         .collect();
     readers.extend(spawn_reader(actors::churn, scenario.churn));
     readers.extend(spawn_reader(actors::lapped, scenario.lapped));
+    readers.extend(spawn_reader(actors::holder, scenario.holders));
+    readers.extend(spawn_reader(actors::leaver, scenario.leavers));
     let producers: Vec<_> = actors::producers(stage);
     if scenario.seal_early {
         actors::seal_midway(stage);
     }
-    let published = producers.into_iter().flat_map(|thread| thread.join().expect("a producer ends")).collect();
-    stage.ring.seal();
+    let ended = producers.into_iter().map(|thread| thread.join().expect("a producer ends"));
+    let (published, mut pens): (Vec<_>, Vec<_>) = ended.unzip();
+    if !scenario.lossy {
+        stage.ring.seal();
+    }
     stage.over.store(true, Ordering::Release);
     let readings = readers.into_iter().flat_map(|thread| thread.join().expect("a reader ends")).collect();
+    let mut published = published.concat();
+    if scenario.lossy {
+        let more = memory::settles(stage, &mut pens[0], published.len() as u64);
+        published.extend(more);
+    }
     (published, readings)
 }
 
