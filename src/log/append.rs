@@ -65,7 +65,14 @@ impl<T: Send + Sync + 'static> Log<T> {
     /// that gives up has claimed nothing.
     pub fn append(&self, value: T, deadline: Deadline, ctl: &AppendCtl<'_>) -> Result<Appended, AppendError<T>> {
         let mut value = Some(value);
-        match self.until_room(deadline, ctl, 1, || self.ring().try_push_from(&mut value)) {
+        let stored = match self.age() {
+            None => self.until_room(deadline, ctl, 1, || self.ring().try_push_from(&mut value)),
+            Some(age) => {
+                let created = self.entered(age);
+                self.until_room(deadline, ctl, 1, || self.push_aged(age, created, &mut value))
+            }
+        };
+        match stored {
             Ok(offset) => Ok(self.stored(offset, ctl.quiet)),
             Err(gone) => Err(self.gone(gone, (), 1).map(|()| given_back(value))),
         }
@@ -79,7 +86,14 @@ impl<T: Send + Sync + 'static> Log<T> {
         ctl: &AppendCtl<'_>,
     ) -> Result<AppendedAll, AppendError<()>> {
         let len = values.len();
-        match self.until_room(deadline, ctl, len, || self.ring().try_push_all(values)) {
+        let stored = match self.age() {
+            None => self.until_room(deadline, ctl, len, || self.ring().try_push_all(values)),
+            Some(age) => {
+                let created = self.entered(age);
+                self.until_room(deadline, ctl, len, || self.push_all_aged(age, created, values))
+            }
+        };
+        match stored {
             Ok(offsets) => Ok(self.stored_all(offsets, ctl.quiet)),
             Err(gone) => Err(self.gone(gone, (), len)),
         }
@@ -157,14 +171,23 @@ impl<T: Send + Sync + 'static> Log<T> {
         let cancellable = ctl.cancel.map(|cancel| cancel.register(sleeper.bell()));
         let wary = ctl.refuse.is_some().then(|| Wary::new(&self.wary));
         let mut outcome = None;
-        while let Wait::Rung = sleeper.wait([self.not_full()], until, || {
-            outcome = look();
-            match outcome {
-                Some(_) => Look::Ready,
-                None if len > 1 || self.is_anybody_wary() => Look::Unfit,
-                None => Look::Nothing,
+        loop {
+            // What becomes too old makes room, and nobody else may be there to see it.
+            let expiry = self.next_expiry().filter(|expiry| until.is_none_or(|until| *expiry < until));
+            let wait = sleeper.wait([self.not_full()], expiry.or(until), || {
+                outcome = look();
+                match outcome {
+                    Some(_) => Look::Ready,
+                    None if len > 1 || self.is_anybody_wary() => Look::Unfit,
+                    None => Look::Nothing,
+                }
+            });
+            match wait {
+                Wait::TimedOut if expiry.is_some() => self.expire(),
+                Wait::Rung => {}
+                Wait::Ready | Wait::TimedOut => break,
             }
-        }) {}
+        }
         drop((cancellable, wary));
         lock(&self.sleepers).push(sleeper);
         outcome

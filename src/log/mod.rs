@@ -5,12 +5,16 @@
 //! Every outcome is a value that says what happened and gives back what was not stored.
 #![forbid(unsafe_code)]
 
+mod account;
+mod age;
 mod append;
 mod error;
+mod losses;
 mod partition;
 mod producer;
 mod read;
 mod retain;
+mod spans;
 
 pub use append::AppendCtl;
 pub use error::{AppendError, Limiting};

@@ -16,16 +16,18 @@
 
 use super::{
     AppendError, Limiting, Relocated,
+    age::Age,
+    producer::given_back,
     retain::{Gates, OWN, Retain},
 };
 use crate::{
-    ring::{Fenced, Gate, Moved, Options, OutOfMemory, Producers, Reader, Refused, Ring, Start, Why},
+    ring::{Fenced, Gate, Moved, Options, OutOfMemory, Producers, Reader, Ring, Start, Why},
     seq::{Capacity, Seq},
     sync::{
         Arc, Mutex,
         atomic::{AtomicU64, Ordering},
     },
-    time::{Clock, Time},
+    time::Clock,
     wait::{Event, Sleeper, Wake},
 };
 use std::{fmt, ops::Range, time::Duration};
@@ -102,7 +104,9 @@ pub struct Log<T> {
     pub(super) clock: Arc<dyn Clock>,
     not_empty: Event,
     not_full: Event,
-    gates: Gates,
+    pub(super) gates: Gates,
+    /// Where records have an age.
+    age: Option<Age<T>>,
     /// How many appends wait that want to know whenever the limiting group changes.
     pub(super) wary: AtomicU64,
     /// Sleepers of appends that have waited, for the next that must.
@@ -117,12 +121,18 @@ impl<T: Send + Sync + 'static> Log<T> {
         let LogConfig { capacity, producers, retain, full, max_age, prefault } = config;
         let (lossy, timed) = (full == Full::DropOldest, max_age.is_some());
         let ring = Ring::new(Options { prefault, lossy, timed, ..Options::new(capacity, producers) })?;
-        Ok(Arc::new(Self::around(ring, retain, clock)))
+        Ok(Arc::new(Self::aged_around(ring, retain, max_age, clock)))
     }
 
     /// A partition around a ring that nobody uses yet.
     pub fn around(ring: Arc<Ring<T>>, retain: Retain, clock: Arc<dyn Clock>) -> Self {
+        Self::aged_around(ring, retain, None, clock)
+    }
+
+    /// A partition around a ring that nobody uses yet, and that has times if its records have an age.
+    pub fn aged_around(ring: Arc<Ring<T>>, retain: Retain, max_age: Option<Duration>, clock: Arc<dyn Clock>) -> Self {
         Self {
+            age: max_age.map(|limit| Age::new(limit, &ring)),
             gates: Gates::new(retain, &ring),
             ring,
             clock,
@@ -152,21 +162,6 @@ impl<T: Send + Sync + 'static> Log<T> {
         self.ring.is_lossy()
     }
 
-    /// When the oldest record will be too old, as far as is known: not later than that. `None`: nothing is kept that could
-    /// become so.
-    pub fn next_expiry(&self) -> Option<Time> {
-        None
-    }
-
-    /// Forgets the records that are too old by the clock.
-    pub fn expire(&self) {
-        self.look();
-    }
-
-    /// Forgets what is too old, if there may be any.
-    #[inline]
-    pub(super) fn look(&self) {}
-
     /// One past the last record.
     #[inline]
     pub fn end(&self) -> Seq {
@@ -175,6 +170,7 @@ impl<T: Send + Sync + 'static> Log<T> {
 
     /// The earliest record that is kept; the end if there is none.
     pub fn earliest(&self) -> Seq {
+        self.look();
         self.gates.earliest(&self.ring)
     }
 
@@ -203,6 +199,7 @@ impl<T: Send + Sync + 'static> Log<T> {
     /// Adds a group's gate. `gate.position()` says where it landed. The tag `u64::MAX` is the partition's own.
     pub fn join(&self, want: Start, tag: u64) -> Arc<Gate> {
         debug_assert_ne!(tag, OWN, "the tag of the partition's own gate");
+        self.look();
         let gate = self.gates.join(&self.ring, want, tag);
         self.not_full.wake_all(); // the partition's own gate may have stood further back
         gate
@@ -256,7 +253,9 @@ impl<T: Send + Sync + 'static> Log<T> {
         let blocked = self.blocked.load(Ordering::Relaxed);
         // ORD(counts:B) Relaxed: a counter.
         let rejected = self.rejected.load(Ordering::Relaxed);
-        LogCounts { blocked, rejected, dropped: 0, expired: 0 }
+        self.look();
+        let (dropped, expired) = self.gates.lost(&self.ring);
+        LogCounts { blocked, rejected, dropped, expired }
     }
 
     /// The group that is furthest behind, if a group is what holds producers back.
@@ -270,32 +269,63 @@ impl<T: Send + Sync + 'static> Log<T> {
     /// [`Log::refusal`].
     #[inline(always)]
     pub fn offer(&self, from: &mut Option<T>) -> Result<Appended, Why> {
-        let offset = self.ring.try_push_from(from)?;
+        let offset = self.push(from)?;
         Ok(self.stored(offset, false))
     }
 
     /// As [`Log::offer`], and wakes nobody: see [`Event::notify_quiet`].
     pub fn offer_quietly(&self, from: &mut Option<T>) -> Result<Appended, Why> {
-        let offset = self.ring.try_push_from(from)?;
+        let offset = self.push(from)?;
         Ok(self.stored(offset, true))
     }
 
     /// Stores one record if there is room. Lock-free; never waits.
     #[inline]
     pub fn try_append(&self, value: T) -> Result<Appended, AppendError<T>> {
-        match self.ring.try_push(value) {
+        let mut value = Some(value);
+        match self.push(&mut value) {
             Ok(offset) => Ok(self.stored(offset, false)),
-            Err(Refused { value, why }) => Err(self.refusal(why, value, 1, Duration::ZERO)),
+            Err(why) => Err(self.refusal(why, given_back(value), 1, Duration::ZERO)),
         }
     }
 
     /// Stores all of `values` (which is empty then) or none of them, one offset after the other, if there is room.
     pub fn try_append_all(&self, values: &mut Vec<T>) -> Result<AppendedAll, AppendError<()>> {
         let len = values.len();
-        match self.ring.try_push_all(values) {
+        match self.push_all(values) {
             Ok(offsets) => Ok(self.stored_all(offsets, false)),
             Err(why) => Err(self.refusal(why, (), len, Duration::ZERO)),
         }
+    }
+
+    #[inline(always)]
+    fn push(&self, from: &mut Option<T>) -> Result<Seq, Why> {
+        match &self.age {
+            None => self.ring.try_push_from(from),
+            Some(age) => self.push_aged(age, self.entered(age), from),
+        }
+    }
+
+    #[inline(never)]
+    pub(super) fn push_aged(&self, age: &Age<T>, created: u64, from: &mut Option<T>) -> Result<Seq, Why> {
+        self.attempt(age, created, |created| self.ring.try_push_from_at(from, created))
+    }
+
+    fn push_all(&self, values: &mut Vec<T>) -> Result<Range<Seq>, Why> {
+        match &self.age {
+            None => self.ring.try_push_all(values),
+            Some(age) => self.push_all_aged(age, self.entered(age), values),
+        }
+    }
+
+    pub(super) fn push_all_aged(&self, age: &Age<T>, created: u64, values: &mut Vec<T>) -> Result<Range<Seq>, Why> {
+        self.attempt(age, created, |created| self.ring.try_push_all_at(values, created))
+    }
+
+    /// How old records get, where they have an age.
+    #[inline(always)]
+    pub(super) fn age(&self) -> Option<&Age<T>> {
+        self.age.as_ref()
     }
 
     #[inline(always)]

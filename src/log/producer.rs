@@ -1,9 +1,10 @@
 //! The one producer of an exclusive partition.
 #![forbid(unsafe_code)]
 
-use super::{AppendCtl, AppendError, Appended, AppendedAll, Log};
+use super::{AppendCtl, AppendError, Appended, AppendedAll, Log, append::Gone};
 use crate::{
     ring::{Exclusive, Refused, Why},
+    seq::Seq,
     sync::Arc,
     time::Deadline,
 };
@@ -31,29 +32,80 @@ impl<T: Send + Sync + 'static> LogProducer<T> {
     /// As [`LogProducer::try_append`], for callers that go on to wait; see [`Log::offer`].
     #[inline(always)]
     pub fn offer(&mut self, from: &mut Option<T>) -> Result<Appended, Why> {
-        let offset = self.tail.try_push_from(from)?;
+        let offset = self.push(from)?;
         Ok(self.log.stored(offset, false))
     }
 
     /// As [`Log::offer_quietly`].
     pub fn offer_quietly(&mut self, from: &mut Option<T>) -> Result<Appended, Why> {
-        let offset = self.tail.try_push_from(from)?;
+        let offset = self.push(from)?;
         Ok(self.log.stored(offset, true))
     }
 
-    /// Stores one record if there is room. Wait-free.
+    /// Stores one record if there is room. Wait-free, where records have no age.
     #[inline]
     pub fn try_append(&mut self, value: T) -> Result<Appended, AppendError<T>> {
+        if self.log.age().is_some() {
+            return self.try_append_timed(value);
+        }
         match self.tail.try_push(value) {
             Ok(offset) => Ok(self.log.stored(offset, false)),
             Err(Refused { value, why }) => Err(self.log.refusal(why, value, 1, Duration::ZERO)),
         }
     }
 
+    #[inline(never)]
+    fn try_append_timed(&mut self, value: T) -> Result<Appended, AppendError<T>> {
+        let mut value = Some(value);
+        match self.push(&mut value) {
+            Ok(offset) => Ok(self.log.stored(offset, false)),
+            Err(why) => Err(self.log.refusal(why, given_back(value), 1, Duration::ZERO)),
+        }
+    }
+
+    #[inline(always)]
+    fn push(&mut self, from: &mut Option<T>) -> Result<Seq, Why> {
+        match self.log.age() {
+            None => self.tail.try_push_from(from),
+            Some(_) => self.timed(|tail, created| tail.try_push_from_at(from, created)),
+        }
+    }
+
+    /// One attempt where records have an age.
+    #[inline(never)]
+    fn timed<R>(&mut self, mut attempt: impl FnMut(&mut Exclusive<T>, u64) -> Result<R, Why>) -> Result<R, Why> {
+        let (log, tail) = (&self.log, &mut self.tail);
+        let Some(age) = log.age() else { return attempt(tail, 0) };
+        log.attempt(age, log.entered(age), |created| attempt(tail, created))
+    }
+
+    /// As [`Log::until_room`], with the time of the entry for each attempt, where records have an age.
+    #[inline]
+    fn until_room<R>(
+        &mut self,
+        deadline: Deadline,
+        ctl: &AppendCtl<'_>,
+        len: usize,
+        mut attempt: impl FnMut(&mut Exclusive<T>, Option<u64>) -> Result<R, Why>,
+    ) -> Result<R, Gone> {
+        let (log, tail) = (&self.log, &mut self.tail);
+        match log.age() {
+            None => log.until_room(deadline, ctl, len, || attempt(tail, None)),
+            Some(age) => {
+                let created = log.entered(age);
+                log.until_room(deadline, ctl, len, || log.attempt(age, created, |created| attempt(tail, Some(created))))
+            }
+        }
+    }
+
     /// Stores all of `values` (which is empty then) or none of them, if there is room.
     pub fn try_append_all(&mut self, values: &mut Vec<T>) -> Result<AppendedAll, AppendError<()>> {
         let len = values.len();
-        match self.tail.try_push_all(values) {
+        let stored = match self.log.age() {
+            None => self.tail.try_push_all(values),
+            Some(_) => self.timed(|tail, created| tail.try_push_all_at(values, created)),
+        };
+        match stored {
             Ok(offsets) => Ok(self.log.stored_all(offsets, false)),
             Err(why) => Err(self.log.refusal(why, (), len, Duration::ZERO)),
         }
@@ -69,7 +121,11 @@ impl<T: Send + Sync + 'static> LogProducer<T> {
     /// Stores what was staged, all at once. When the partition is closed it stays staged.
     #[inline]
     pub fn store_staged(&mut self) -> Result<AppendedAll, AppendError<()>> {
-        match self.tail.publish_staged() {
+        let stored = match self.log.age() {
+            None => self.tail.publish_staged(),
+            Some(_) => self.timed(Exclusive::publish_staged_at),
+        };
+        match stored {
             Ok(offsets) => Ok(self.log.stored_all(offsets, false)),
             Err(why) => Err(self.log.refusal(why, (), self.tail.staged(), Duration::ZERO)),
         }
@@ -101,7 +157,14 @@ impl<T: Send + Sync + 'static> LogProducer<T> {
         fresh: impl FnOnce() -> T,
         fill: impl FnOnce(&mut T),
     ) -> Result<Appended, AppendError<()>> {
-        match self.tail.try_push_with(fresh, fill) {
+        let stored = match self.log.age() {
+            None => self.tail.try_push_with(fresh, fill),
+            Some(_) => {
+                let mut work = (Some(fresh), Some(fill));
+                self.timed(|tail, created| fill_in(tail, &mut work, Some(created)))
+            }
+        };
+        match stored {
             Ok(offset) => Ok(self.log.stored(offset, false)),
             Err(why) => Err(self.log.refusal(why, (), 1, Duration::ZERO)),
         }
@@ -110,11 +173,14 @@ impl<T: Send + Sync + 'static> LogProducer<T> {
     /// Stores one record, waiting for room until `deadline` at most.
     #[inline]
     pub fn append(&mut self, value: T, deadline: Deadline, ctl: &AppendCtl<'_>) -> Result<Appended, AppendError<T>> {
-        let (log, tail, mut value) = (&self.log, &mut self.tail, Some(value));
-        let stored = log.until_room(deadline, ctl, 1, || tail.try_push_from(&mut value));
+        let mut value = Some(value);
+        let stored = self.until_room(deadline, ctl, 1, |tail, created| match created {
+            None => tail.try_push_from(&mut value),
+            Some(created) => tail.try_push_from_at(&mut value, created),
+        });
         match stored {
-            Ok(offset) => Ok(log.stored(offset, ctl.quiet)),
-            Err(gone) => Err(log.gone(gone, (), 1).map(|()| given_back(value))),
+            Ok(offset) => Ok(self.log.stored(offset, ctl.quiet)),
+            Err(gone) => Err(self.log.gone(gone, (), 1).map(|()| given_back(value))),
         }
     }
 
@@ -125,10 +191,14 @@ impl<T: Send + Sync + 'static> LogProducer<T> {
         deadline: Deadline,
         ctl: &AppendCtl<'_>,
     ) -> Result<AppendedAll, AppendError<()>> {
-        let (log, tail, len) = (&self.log, &mut self.tail, values.len());
-        match log.until_room(deadline, ctl, len, || tail.try_push_all(values)) {
-            Ok(offsets) => Ok(log.stored_all(offsets, ctl.quiet)),
-            Err(gone) => Err(log.gone(gone, (), len)),
+        let len = values.len();
+        let stored = self.until_room(deadline, ctl, len, |tail, created| match created {
+            None => tail.try_push_all(values),
+            Some(created) => tail.try_push_all_at(values, created),
+        });
+        match stored {
+            Ok(offsets) => Ok(self.log.stored_all(offsets, ctl.quiet)),
+            Err(gone) => Err(self.log.gone(gone, (), len)),
         }
     }
 
@@ -141,16 +211,26 @@ impl<T: Send + Sync + 'static> LogProducer<T> {
         deadline: Deadline,
         ctl: &AppendCtl<'_>,
     ) -> Result<Appended, AppendError<()>> {
-        let (log, tail) = (&self.log, &mut self.tail);
         let mut work = (Some(fresh), Some(fill));
-        let attempt = || {
-            let (fresh, fill) = (&mut work.0, &mut work.1);
-            tail.try_push_with(|| once(fresh)(), |slot| once(fill)(slot))
-        };
-        match log.until_room(deadline, ctl, 1, attempt) {
-            Ok(offset) => Ok(log.stored(offset, ctl.quiet)),
-            Err(gone) => Err(log.gone(gone, (), 1)),
+        match self.until_room(deadline, ctl, 1, |tail, created| fill_in(tail, &mut work, created)) {
+            Ok(offset) => Ok(self.log.stored(offset, ctl.quiet)),
+            Err(gone) => Err(self.log.gone(gone, (), 1)),
         }
+    }
+}
+
+/// One attempt to publish in place; a refused one leaves `work` as it was.
+#[inline]
+fn fill_in<T: Send + Sync + 'static>(
+    tail: &mut Exclusive<T>,
+    work: &mut (Option<impl FnOnce() -> T>, Option<impl FnOnce(&mut T)>),
+    created: Option<u64>,
+) -> Result<Seq, Why> {
+    let (fresh, fill) = (&mut work.0, &mut work.1);
+    let (fresh, fill) = (|| once(fresh)(), |slot: &mut T| once(fill)(slot));
+    match created {
+        None => tail.try_push_with(fresh, fill),
+        Some(created) => tail.try_push_with_at(fresh, fill, created),
     }
 }
 

@@ -91,20 +91,19 @@ impl<T: Send + Sync + 'static> Log<T> {
 
     /// Moves a group's gate over `gap`, as a commit in `epoch`, and counts what was lost.
     pub fn pass(&self, gate: &Gate, epoch: u32, gap: &Gap) -> Result<(), Fenced> {
-        gate.commit(epoch, gap.from, gap.to)?;
+        self.gates.pass(self.ring(), gate, epoch, gap)?;
         self.not_full().notify();
         Ok(())
     }
 
     /// What of `from..to` is gone, without counting it anywhere.
     pub fn missed(&self, from: Seq, to: Seq) -> Missed {
-        let gone = to.earlier(self.ring().earliest()).lag_behind(from);
-        Missed { overwritten: gone, expired: 0 }
+        self.gates.missed(self.ring(), from, to)
     }
 
     /// As [`Log::seek`], wakes nobody, and says what was gone of the records it went over.
     pub fn relocate(&self, gate: &Gate, want: Seq) -> Relocated {
-        let moved = self.ring().seek(gate, want.later(self.earliest()));
-        Relocated { moved, missed: self.missed(moved.from, moved.to) }
+        self.look();
+        self.gates.relocate(self.ring(), gate, want)
     }
 }

@@ -12,6 +12,7 @@
 //! `Backlog` is never ungated in between.
 #![forbid(unsafe_code)]
 
+use super::losses::Losses;
 use crate::{
     ring::{Gate, Ring, Start},
     seq::Seq,
@@ -48,16 +49,25 @@ pub(super) const OWN: u64 = u64::MAX;
 /// | set_listening:A | `listening.store`  | Relaxed | under the lock; says who was there, carries nothing                          |
 /// | kept:A      | `listening.load`   | Relaxed | a join that happened before the publish is seen by coherence; one at the same moment may go either way, and the docs of `kept` say so |
 pub(super) struct Gates {
-    retain: Retain,
+    pub(super) retain: Retain,
     /// 0: no group. Otherwise one more than the offset where the first of the present groups came in.
     listening: AtomicU64,
-    gates: Mutex<Members>,
+    pub(super) gates: Mutex<Members>,
 }
 
 #[derive(Default)]
-struct Members {
-    groups: Vec<Arc<Gate>>,
+pub(super) struct Members {
+    pub(super) groups: Vec<Member>,
     own: Option<Arc<Gate>>,
+    pub(super) losses: Losses,
+    /// While there is no group: from here on nobody has needed what is overwritten.
+    pub(super) alone: Option<Seq>,
+}
+
+/// A group's gate, and how much of what producers lifted it over has been settled.
+pub(super) struct Member {
+    pub(super) gate: Arc<Gate>,
+    pub(super) lifted: u64,
 }
 
 impl Gates {
@@ -65,7 +75,9 @@ impl Gates {
     pub(super) fn new<T: Send + Sync + 'static>(retain: Retain, ring: &Ring<T>) -> Self {
         let retain = if ring.is_lossy() && retain == Retain::Backlog { Retain::Recent } else { retain };
         let own = (retain == Retain::Backlog).then(|| ring.join(Start::Earliest, OWN));
-        Self { retain, listening: AtomicU64::new(0), gates: Mutex::new(Members { groups: Vec::new(), own }) }
+        let alone = (ring.is_lossy() && retain != Retain::Unacked).then(|| ring.earliest());
+        let members = Members { own, alone, ..Members::default() };
+        Self { retain, listening: AtomicU64::new(0), gates: Mutex::new(members) }
     }
 
     /// Whether a record at `offset` is kept for anybody.
@@ -106,7 +118,10 @@ impl Gates {
         if members.groups.is_empty() {
             self.set_listening(gate.position().get().saturating_add(1));
         }
-        members.groups.push(gate.clone());
+        if let Some(since) = members.alone.take() {
+            members.settle(ring, since, gate.position());
+        }
+        members.groups.push(Member { gate: gate.clone(), lifted: 0 });
         if let Some(own) = members.own.take() {
             ring.leave(&own);
         }
@@ -121,7 +136,7 @@ impl Gates {
     /// False if the gate had left already.
     pub(super) fn leave<T: Send + Sync + 'static>(&self, ring: &Ring<T>, gate: &Gate) -> bool {
         let mut members = lock(&self.gates);
-        let Some(at) = members.groups.iter().position(|member| std::ptr::eq(&**member, gate)) else { return false };
+        let Some(at) = members.groups.iter().position(|member| std::ptr::eq(&*member.gate, gate)) else { return false };
         members.groups.swap_remove(at);
         if members.groups.is_empty() {
             if self.retain == Retain::Backlog {
@@ -130,6 +145,7 @@ impl Gates {
             self.set_listening(0);
         }
         ring.leave(gate);
+        self.left(&mut members, ring, gate.position());
         true
     }
 }

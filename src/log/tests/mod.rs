@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod ends;
+mod naive;
 mod room;
 
 use super::{AppendCtl, AppendError, Limiting, Log, LogConfig, Retain};

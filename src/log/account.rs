@@ -1,0 +1,125 @@
+//! The gates' side of what is lost: joins, moves and departures settle what their group had not had.
+#![forbid(unsafe_code)]
+
+use super::{
+    Gap, Missed, Relocated,
+    retain::{Gates, Members, Retain},
+};
+use crate::{
+    ring::{Fenced, Gate, Ring},
+    seq::Seq,
+    sync::lock,
+};
+use std::ops::Range;
+
+/// The offsets of `from..to`.
+fn range(from: Seq, to: Seq) -> Range<u64> {
+    from.get()..to.get()
+}
+
+impl Members {
+    /// What is gone and not settled: from the furthest group back, or while there is none since the last one left, to
+    /// the earliest record.
+    fn owed(&self, earliest: Seq) -> Range<u64> {
+        let furthest = self.groups.iter().map(|member| member.gate.taken()).reduce(Seq::earlier);
+        furthest.or(self.alone).map_or(0..0, |from| range(from, earliest))
+    }
+
+    /// Settles what producers took cursors over, forgets what nobody will ask for, and says where the log begins.
+    fn tidy<T: Send + Sync + 'static>(&mut self, ring: &Ring<T>) -> Seq {
+        let earliest = ring.earliest();
+        if !ring.sheds() {
+            return earliest;
+        }
+        for member in &mut self.groups {
+            let (lifted, to) = member.gate.lifted();
+            let fresh = lifted - std::mem::replace(&mut member.lifted, lifted);
+            if fresh > 0 && ring.is_lossy() {
+                self.losses.lose(range(to.minus(fresh), to));
+            }
+        }
+        let furthest = self.groups.iter().map(|member| member.gate.position()).reduce(Seq::earlier);
+        let owed = if ring.is_lossy() { self.owed(earliest) } else { 0..0 };
+        if furthest.is_none() && !owed.is_empty() {
+            self.losses.lose(owed.clone());
+            self.alone = Some(earliest);
+        }
+        self.losses.tidy(furthest.unwrap_or(earliest).get(), owed);
+        earliest
+    }
+
+    /// A group has come, or goes on, past what is gone up to `to`.
+    pub(super) fn settle<T: Send + Sync + 'static>(&mut self, ring: &Ring<T>, from: Seq, to: Seq) {
+        if ring.is_lossy() {
+            self.losses.lose(range(from, to.earlier(ring.earliest())));
+        }
+        self.tidy(ring);
+    }
+}
+
+impl Gates {
+    /// Moves `gate` over `gap` and settles it.
+    pub(super) fn pass<T: Send + Sync + 'static>(
+        &self,
+        ring: &Ring<T>,
+        gate: &Gate,
+        epoch: u32,
+        gap: &Gap,
+    ) -> Result<(), Fenced> {
+        let mut members = lock(&self.gates);
+        gate.commit(epoch, gap.from, gap.to)?;
+        members.settle(ring, gap.from, gap.to);
+        Ok(())
+    }
+
+    /// Moves `gate` to `want`, or as near as what is kept allows.
+    pub(super) fn relocate<T: Send + Sync + 'static>(&self, ring: &Ring<T>, gate: &Gate, want: Seq) -> Relocated {
+        let mut members = lock(&self.gates);
+        let moved = ring.seek(gate, want.later(self.earliest(ring)));
+        let missed = members.losses.missed(&range(moved.from, moved.to.earlier(ring.earliest())));
+        members.settle(ring, moved.from, moved.to);
+        Relocated { moved, missed }
+    }
+
+    /// What was retained before `to` is too old. Whether there was any.
+    pub(super) fn forget<T: Send + Sync + 'static>(&self, ring: &Ring<T>, to: Seq) -> bool {
+        let mut members = lock(&self.gates);
+        // As of now: what was overwritten or done with while somebody looked at its age is not retained any more.
+        let from = self.earliest(ring);
+        if !from.precedes(to) {
+            return false;
+        }
+        members.losses.expire(range(from, to));
+        ring.raise_floor(to);
+        members.tidy(ring);
+        true
+    }
+
+    /// Why what of `from..to` is gone is.
+    pub(super) fn missed<T: Send + Sync + 'static>(&self, ring: &Ring<T>, from: Seq, to: Seq) -> Missed {
+        lock(&self.gates).losses.missed(&range(from, to.earlier(ring.earliest())))
+    }
+
+    /// How many records were dropped, and how many expired.
+    pub(super) fn lost<T: Send + Sync + 'static>(&self, ring: &Ring<T>) -> (u64, u64) {
+        if !ring.sheds() {
+            return (0, 0);
+        }
+        let mut members = lock(&self.gates);
+        let earliest = members.tidy(ring);
+        let owed = if ring.is_lossy() { members.owed(earliest) } else { 0..0 };
+        (members.losses.dropped_with(&owed), members.losses.all_expired())
+    }
+
+    /// A group has left, its cursor at `at`. Nobody needs what comes from now on, if it was the last one.
+    pub(super) fn left<T: Send + Sync + 'static>(&self, members: &mut Members, ring: &Ring<T>, at: Seq) {
+        if ring.is_lossy() {
+            let earliest = ring.earliest();
+            members.losses.lose(range(at, earliest));
+            if members.groups.is_empty() && self.retain != Retain::Unacked {
+                members.alone = Some(at.later(earliest));
+            }
+        }
+        members.tidy(ring);
+    }
+}

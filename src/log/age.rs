@@ -1,0 +1,214 @@
+//! Records that become too old: when, and up to where.
+//!
+//! A record is too old when its time, the clock's at the entry of the append and before any wait, is *earlier* than now
+//! less the limit: one exactly as old as the limit stays. Only the earliest record retained is looked at, then the next.
+//! The line that is drawn so (the ring's floor) never goes back, whatever the clock does. A record whose clock had gone
+//! back goes with the one before it at the latest.
+//!
+//! ```text
+//!        appender                                who looks (one at a time, under the lock)
+//!        --------                                -----------------------------------------
+//!     A  store the record, mark it            D  find the first record that is not too old
+//!        light barrier                           raise the floor to it
+//!     B  load next                            E  store next = when that one will be;
+//!        later than our own? lower it            if there is none: NEVER, heavy barrier
+//!                                             F  look for a record once more, and go on at D if there is one
+//! ```
+//!
+//! # Invariants
+//!
+//! 1. `next` is never later than the time at which the earliest record retained, then known, becomes too old. It may be
+//!    earlier: then a look finds nothing and corrects it.
+//! 2. Of B and F not both miss the other side (the barriers): a record that comes while the last look says NEVER is seen
+//!    by that look, or lowers `next` itself.
+//! 3. The floor is raised before `next` says that nothing is due.
+//!
+//! # Orderings
+//!
+//! | label        | operation          | order   | why this much, and why no more                                              |
+//! |--------------|--------------------|---------|-----------------------------------------------------------------------------|
+//! | due:A        | `next`, load       | Acquire | who finds nothing due finds the floor raised (inv. 3); pairs with settled:A |
+//! | settled:A    | `next`, store      | Release | the floor before it; pairs with due:A                                       |
+//! | settled:B    | heavy barrier      | SeqCst  | NEVER before the second look (inv. 2); pairs with note:A                    |
+//! | note:A       | light barrier      | SeqCst  | the record before the look at `next` (inv. 2); pairs with settled:B         |
+//! | note:B       | `next`, load       | Relaxed | compared only                                                               |
+//! | note:C       | `next`, min        | Relaxed | carries nothing; the release sequence of settled:A goes on through it       |
+#![forbid(unsafe_code)]
+
+use super::Log;
+use crate::{
+    ring::{Peek, Reader, Ring, Why},
+    seq::Seq,
+    sync::{
+        CachePadded, Mutex, MutexGuard,
+        atomic::{
+            AtomicU64,
+            Ordering::{Acquire, Relaxed, Release},
+        },
+        explore,
+        hint::{heavy_barrier, light_barrier},
+        lock,
+    },
+    time::Time,
+};
+use std::time::Duration;
+
+/// Nothing is known that could become too old.
+const NEVER: u64 = u64::MAX;
+
+/// See the module.
+pub(super) struct Age<T> {
+    limit: u64,
+    next: CachePadded<AtomicU64>,
+    /// Looks for what is too old; whoever has it may.
+    looker: Mutex<Reader<T>>,
+}
+
+impl<T: Send + Sync + 'static> Age<T> {
+    pub(super) fn new(limit: Duration, ring: &Ring<T>) -> Self {
+        let limit = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
+        Self { limit, next: CachePadded::new(AtomicU64::new(NEVER)), looker: Mutex::new(ring.reader(ring.earliest())) }
+    }
+
+    /// When a record of time `created` is too old.
+    fn expiry(&self, created: u64) -> u64 {
+        created.saturating_add(self.limit).saturating_add(1)
+    }
+
+    fn next(&self) -> u64 {
+        // ORD(due:A) Acquire: who finds that nothing is due finds the floor raised. Pairs with ORD(settled:A).
+        self.next.load(Acquire)
+    }
+
+    /// When there is something to do, as far as is known.
+    pub(super) fn next_expiry(&self) -> Option<Time> {
+        Some(self.next()).filter(|next| *next != NEVER).map(Time::from_nanos)
+    }
+
+    #[inline]
+    fn is_due(&self, now: Time) -> bool {
+        let next = self.next();
+        next <= now.as_nanos() && next != NEVER
+    }
+
+    /// A record of time `created` was stored.
+    fn note(&self, created: u64) {
+        explore();
+        // ORD(note:A) SeqCst: the record before the look at `next`. Pairs with ORD(settled:B).
+        light_barrier();
+        let expiry = self.expiry(created);
+        // ORD(note:B) Relaxed: compared only.
+        if expiry < self.next.load(Relaxed) {
+            // ORD(note:C) Relaxed: carries nothing; what settled:A released goes on through it.
+            self.next.fetch_min(expiry, Relaxed);
+        }
+    }
+
+    /// The first record from `from` on that is not too old, and when it will be; the end of the records and NEVER if all
+    /// are.
+    fn first_young(&self, looker: &mut Reader<T>, from: Seq, now: Time) -> (Seq, u64) {
+        looker.jump(from);
+        loop {
+            let at = looker.position();
+            match looker.peek(usize::MAX) {
+                Peek::Ready(run) => {
+                    let expiries = (0..run.len()).map(|i| self.expiry(run.time(i)));
+                    let young = (0..).zip(expiries).find(|(_, expiry)| *expiry > now.as_nanos() || *expiry == NEVER);
+                    let len = run.len() as u64;
+                    match young {
+                        Some((old, expiry)) => return (at.plus(old), expiry),
+                        None => looker.advance(at.plus(len)),
+                    }
+                }
+                Peek::Lapped { earliest } => looker.jump(earliest),
+                Peek::Pending => return (at, NEVER),
+            }
+        }
+    }
+}
+
+impl<T: Send + Sync + 'static> Log<T> {
+    /// When the oldest record will be too old, as far as is known: not later than that. `None`: nothing is kept that could
+    /// become so.
+    pub fn next_expiry(&self) -> Option<Time> {
+        self.age().and_then(Age::next_expiry)
+    }
+
+    /// Forgets the records that are too old by the clock.
+    pub fn expire(&self) {
+        if let Some(age) = self.age() {
+            self.draw_line(age, lock(&age.looker), self.clock.now());
+        }
+    }
+
+    /// Forgets what is too old, if there may be any.
+    #[inline]
+    pub(super) fn look(&self) {
+        if let Some(age) = self.age() {
+            let now = self.clock.now();
+            if age.is_due(now) {
+                self.draw_line(age, lock(&age.looker), now);
+            }
+        }
+    }
+
+    /// Forgets what is too old, unless somebody is at it; whether that made room.
+    fn expire_unless_busy(&self, age: &Age<T>, now: Time) -> bool {
+        age.looker.try_lock().is_ok_and(|looker| self.draw_line(age, looker, now))
+    }
+
+    /// Raises the line to the first record that is not too old at `now`. Whether that forgot anything.
+    #[cold]
+    fn draw_line(&self, age: &Age<T>, mut looker: MutexGuard<'_, Reader<T>>, now: Time) -> bool {
+        let mut forgot = false;
+        loop {
+            let (to, next) = age.first_young(&mut looker, self.gates.earliest(self.ring()), now);
+            forgot |= self.gates.forget(self.ring(), to);
+            explore();
+            // ORD(settled:A) Release: the floor before it. Pairs with ORD(due:A).
+            age.next.store(next, Release);
+            if next != NEVER {
+                break;
+            }
+            // ORD(settled:B) SeqCst: NEVER before the second look. Pairs with ORD(note:A).
+            heavy_barrier();
+            if let Peek::Pending = looker.peek(1) {
+                break;
+            }
+        }
+        looker.release();
+        drop(looker);
+        if forgot {
+            self.not_full().notify();
+        }
+        forgot
+    }
+
+    /// An append where records have an age: the time of its record, after a look at what is too old.
+    pub(super) fn entered(&self, age: &Age<T>) -> u64 {
+        let now = self.clock.now();
+        if age.is_due(now) {
+            self.expire_unless_busy(age, now);
+        }
+        now.as_nanos()
+    }
+
+    /// Tries to store what came in at `created`; where there is no room, after a look at what is too old.
+    pub(super) fn attempt<R>(
+        &self,
+        age: &Age<T>,
+        created: u64,
+        mut attempt: impl FnMut(u64) -> Result<R, Why>,
+    ) -> Result<R, Why> {
+        loop {
+            match attempt(created) {
+                Ok(stored) => {
+                    age.note(created);
+                    return Ok(stored);
+                }
+                Err(Why::Full) if self.expire_unless_busy(age, self.clock.now()) => {}
+                Err(why) => return Err(why),
+            }
+        }
+    }
+}
