@@ -41,10 +41,7 @@ use crate::{
     seq::Seq,
     sync::{
         CachePadded, Mutex, MutexGuard,
-        atomic::{
-            AtomicU64,
-            Ordering::{Acquire, Relaxed, Release},
-        },
+        atomic::{AtomicU64, Ordering},
         explore,
         hint::{heavy_barrier, light_barrier},
         lock,
@@ -77,7 +74,7 @@ impl<T: Send + Sync + 'static> Age<T> {
 
     fn next(&self) -> u64 {
         // ORD(due:A) Acquire: who finds that nothing is due finds the floor raised. Pairs with ORD(settled:A).
-        self.next.load(Acquire)
+        self.next.load(Ordering::Acquire)
     }
 
     /// When there is something to do, as far as is known.
@@ -98,9 +95,9 @@ impl<T: Send + Sync + 'static> Age<T> {
         light_barrier();
         let expiry = self.expiry(created);
         // ORD(note:B) Relaxed: compared only.
-        if expiry < self.next.load(Relaxed) {
+        if expiry < self.next.load(Ordering::Relaxed) {
             // ORD(note:C) Relaxed: carries nothing; what settled:A released goes on through it.
-            self.next.fetch_min(expiry, Relaxed);
+            self.next.fetch_min(expiry, Ordering::Relaxed);
         }
     }
 
@@ -166,7 +163,7 @@ impl<T: Send + Sync + 'static> Log<T> {
             forgot |= self.gates.forget(self.ring(), to);
             explore();
             // ORD(settled:A) Release: the floor before it. Pairs with ORD(due:A).
-            age.next.store(next, Release);
+            age.next.store(next, Ordering::Release);
             if next != NEVER {
                 break;
             }
