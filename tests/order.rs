@@ -18,9 +18,12 @@ fn by_key(partitions: u32, capacity: usize) -> TopicConfig<Note> {
     TopicConfig::new().partitions(partitions).capacity(capacity).key(|note: &Note| &note.0)
 }
 
-/// What a group acknowledged: for each key its numbers, and the partition it came through.
+/// For each key the partition it came through, and its numbers.
+type ByKey = BTreeMap<u64, (u32, Vec<u64>)>;
+
+/// What a group acknowledged.
 #[derive(Clone, Default)]
-struct Done(Arc<Mutex<BTreeMap<u64, (u32, Vec<u64>)>>>);
+struct Done(Arc<Mutex<ByKey>>);
 
 impl Done {
     fn note(&self, record: &Record<'_, Note>) {
