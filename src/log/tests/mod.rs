@@ -1,6 +1,7 @@
 //! What publishers and groups of one partition may rely on. Time is the manual clock's.
 #![forbid(unsafe_code)]
 
+mod age;
 mod ends;
 mod naive;
 mod room;

@@ -228,3 +228,20 @@ fn what_is_in_hand_is_known_until_the_cursor_moves() {
     ring.seek(&gate, Seq::new(1));
     assert_eq!(gate.taken(), Seq::new(1));
 }
+
+/// The page behind the border was fetched for the batch, in the place of one with records that would still fit.
+#[test]
+fn what_a_batch_under_way_has_cost_already_is_known() {
+    let ring = lossy(64, Producers::Exclusive);
+    let mut pen = ring.exclusive().unwrap();
+    (0..124u64).for_each(|n| _ = pen.try_push(n).unwrap());
+    let mut reader = ring.reader(Seq::new(60));
+    assert_eq!(ring.earliest(), Seq::new(60));
+    (124..132).for_each(|n| pen.stage(n).unwrap());
+    assert_eq!(ring.earliest(), Seq::new(64));
+    assert!(matches!(reader.peek(9), Peek::Lapped { earliest } if earliest == Seq::new(64)));
+    pen.abandon();
+    assert_eq!(super::drain(&mut ring.reader(Seq::new(64))).len(), 60);
+    (124..129).for_each(|n| _ = pen.try_push(n).unwrap());
+    assert_eq!(ring.earliest(), Seq::new(65));
+}
