@@ -60,8 +60,8 @@ fn a_record_exactly_as_old_as_the_limit_stays_and_a_moment_later_it_is_gone() {
         for nanos in [100, 100, 103] {
             aged.clock.set(Time::from_nanos(nanos));
             match &mut pen {
-                Some(pen) => drop(pen.try_append(Plain(nanos)).unwrap()),
-                None => drop(aged.log.try_append(Plain(nanos)).unwrap()),
+                Some(pen) => _ = pen.try_append(Plain(nanos)).unwrap(),
+                None => _ = aged.log.try_append(Plain(nanos)).unwrap(),
             }
         }
         assert_eq!(aged.log.next_expiry(), Some(Time::from_nanos(111)));
@@ -77,14 +77,15 @@ fn a_record_exactly_as_old_as_the_limit_stays_and_a_moment_later_it_is_gone() {
 // X21: whoever asks sees no record that is too old, with nobody publishing.
 #[test]
 fn every_way_to_look_at_the_log_looks_at_the_age_first() {
-    let looks: [(&str, fn(&Log<Plain>)); 8] = [
+    type Look = fn(&Log<Plain>);
+    let looks: [(&str, Look); 8] = [
         ("earliest", |log| assert_eq!(log.earliest(), Seq::new(2))),
         ("len", |log| assert_eq!(log.len(), 1)),
         ("counts", |log| assert_eq!(log.counts().expired, 2)),
         ("expire", Log::expire),
         ("join", |log| assert_eq!(log.join(Start::Earliest, 2).position(), Seq::new(2))),
         ("seek", |log| assert_eq!(log.seek(&log.join(Start::End, 2), Seq::ZERO).to, Seq::new(2))),
-        ("append", |log| drop(log.try_append(Plain(9)).unwrap())),
+        ("append", |log| _ = log.try_append(Plain(9)).unwrap()),
         ("read", |log| {
             let mut reader = log.reader(Seq::ZERO);
             assert!(matches!(log.read(&mut reader, 9), Read::Gap(gap) if (gap.to, gap.expired) == (Seq::new(2), 2)));
@@ -172,7 +173,7 @@ fn a_batch_in_place_or_staged_waits_for_age_as_well() {
     let aged = aged_with(16, Producers::Exclusive, Retain::Recent, Full::Block);
     let _stuck = aged.log.join(Start::Earliest, 1);
     let mut pen = LogProducer::new(&aged.log).unwrap();
-    let fill = |pen: &mut LogProducer<Plain>, count| (0..count).for_each(|n| drop(pen.try_append(Plain(n)).unwrap()));
+    let fill = |pen: &mut LogProducer<Plain>, count| (0..count).for_each(|n| _ = pen.try_append(Plain(n)).unwrap());
     fill(&mut pen, 16);
     let now = |nanos| aged.clock.set(Time::from_nanos(nanos));
     assert!(pen.stage(&mut Some(Plain(0))).is_err(), "staging looks at gates and the line only");
