@@ -81,7 +81,7 @@ fn a_backlog_without_groups_fills_up_and_no_group_is_named() {
     assert_eq!(seen.recv().unwrap(), 2);
 }
 
-// B-9, C-14
+// B-9, C-14, X5
 #[test]
 fn each_publish_may_say_how_long_it_waits_but_not_longer_than_the_topic() {
     let (clock, broker) = manual();

@@ -1,0 +1,315 @@
+//! The shapes that `docs/handlers.md` and `docs/recipes.md` describe, run.
+mod lab;
+
+use lab::{CAPACITIES, Inbox, Lab, balanced, group};
+use ringlog::{
+    Batch, Broker, Group, GroupConfig, LaneStats, Outcome, Record, Retry, SeekTo, Topic, TopicConfig, Worker,
+};
+use std::collections::{BTreeMap, HashSet};
+use std::sync::{Arc, LazyLock, Mutex, mpsc};
+use std::thread;
+use std::time::Duration;
+
+const LONG: Duration = Duration::from_secs(60);
+
+const fn ms(n: u64) -> Duration {
+    Duration::from_millis(n)
+}
+
+/// What outlives members: an effect, and how far it is, changed together.
+#[derive(Default)]
+struct Ledger {
+    next: BTreeMap<u32, u64>,
+    booked: Vec<(u32, u64)>,
+}
+
+impl Ledger {
+    fn book(&mut self, record: &Record<'_, u64>) {
+        let next = self.next.entry(record.partition()).or_insert(0);
+        if record.offset() >= *next {
+            *next = record.offset() + 1;
+            self.booked.push((record.partition(), record.offset()));
+        }
+    }
+}
+
+// A-E2, C-E7
+#[test]
+fn who_stores_how_far_it_is_with_the_effect_has_each_effect_once_whatever_comes_again() {
+    for capacity in CAPACITIES {
+        for seed in 0..5 {
+            let lab = Lab::new(seed);
+            let topic = lab.topic(2, capacity);
+            let config = GroupConfig::earliest().retry(Retry::constant(3, Duration::ZERO));
+            let group = topic.group("g", config).unwrap();
+            let (ledger, handed) = (Arc::new(Mutex::new(Ledger::default())), Inbox::default());
+            for round in 0..20_u64 {
+                let (ledger, seen) = (ledger.clone(), handed.clone());
+                // It fails after its effect: the worst moment.
+                let handler = move |record: &Record<'_, u64>| {
+                    seen.note(record);
+                    ledger.lock().unwrap().book(record);
+                    if record.attempt() == 1 && record.offset() % 3 == 0 { Err("too late") } else { Ok(()) }
+                };
+                let name = round.to_string();
+                group.member(&name).run(&lab.manual).subscribe(handler).unwrap();
+                (0..2).for_each(|partition| lab.feed(&topic, partition, [round]));
+                lab.manual.run(round as usize % 4);
+                if round % 4 == 3 {
+                    assert!(lab.manual.kill("g", &name), "its thread ends");
+                }
+                if round % 5 == 4 {
+                    group.replay(SeekTo::Earliest).unwrap();
+                }
+            }
+            lab.finish();
+            let mut booked = std::mem::take(&mut ledger.lock().unwrap().booked);
+            booked.sort_unstable();
+            let each: Vec<_> = (0..2).flat_map(|partition| (0..20).map(move |offset| (partition, offset))).collect();
+            assert_eq!(booked, each, "each effect once");
+            assert!(handed.len() > each.len(), "though records came again");
+        }
+    }
+}
+
+/// With an id of its own, headers, and a key.
+#[derive(Clone, Debug, PartialEq)]
+struct Event {
+    id: u64,
+    account: &'static str,
+    headers: Vec<(&'static str, String)>,
+}
+
+impl Event {
+    fn new(id: u64, account: &'static str) -> Self {
+        Event { id, account, headers: vec![("trace", format!("t-{id}"))] }
+    }
+}
+
+//
+#[test]
+fn id_key_and_headers_are_fields_of_a_record_and_arrive_as_they_were_published() {
+    let lab = Lab::new(1);
+    let config = TopicConfig::new().partitions(4).key(|event: &Event| event.account);
+    let topic = lab.broker.create_topic("events", config).unwrap();
+    let group = topic.group("g", GroupConfig::earliest()).unwrap();
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let note = seen.clone();
+    let handler = move |event: &Record<'_, Event>| note.lock().unwrap().push((event.partition(), (**event).clone()));
+    group.member("m").run(&lab.manual).subscribe(handler).unwrap();
+    let events = ["alice", "bob", "alice"].iter().zip(0..).map(|(account, id)| Event::new(id, account));
+    let mut sent: Vec<_> = events.map(|event| (topic.publish(event.clone()).unwrap().partition(), event)).collect();
+    lab.settle();
+    let by_id = |one: &(u32, Event)| one.1.id;
+    seen.lock().unwrap().sort_by_key(by_id);
+    sent.sort_by_key(by_id);
+    assert_eq!(*seen.lock().unwrap(), sent);
+}
+
+// A-E2
+#[test]
+fn an_id_in_the_record_finds_what_was_published_twice() {
+    let lab = Lab::new(2);
+    let topic = lab.broker.create_topic("events", TopicConfig::new().capacity(64)).unwrap();
+    let group = topic.group("g", GroupConfig::earliest()).unwrap();
+    let (mut known, done) = (HashSet::new(), Arc::new(Mutex::new(Vec::new())));
+    let effect = done.clone();
+    let handler = move |event: &Record<'_, Event>| {
+        if known.insert(event.id) {
+            effect.lock().unwrap().push(event.id);
+        }
+    };
+    group.member("m").run(&lab.manual).subscribe(handler).unwrap();
+    for id in [0, 1, 1, 2, 0, 2, 3] {
+        topic.publish(Event::new(id, "alice")).unwrap();
+    }
+    lab.settle();
+    group.replay(SeekTo::Earliest).unwrap();
+    lab.settle();
+    assert_eq!(*done.lock().unwrap(), [0, 1, 2, 3]);
+}
+
+// B-E6: the parts know the topic and not each other.
+#[test]
+fn an_event_bus_is_a_topic_for_each_kind_and_a_group_for_each_part() {
+    let broker = Broker::new();
+    let signups = broker.create_topic("signups", TopicConfig::<String>::new()).unwrap();
+    let logins = broker.create_topic("logins", TopicConfig::<u64>::new()).unwrap();
+    let (heard, hears) = mpsc::channel();
+    for part in ["mail", "statistics"] {
+        let heard = heard.clone();
+        let handler = move |name: &Record<'_, String>| heard.send((part, name.to_string())).unwrap();
+        signups.group(part, GroupConfig::earliest()).unwrap().subscribe("m", handler).unwrap();
+    }
+    let audit = move |id: &Record<'_, u64>| heard.send(("audit", id.to_string())).unwrap();
+    logins.group("audit", GroupConfig::earliest()).unwrap().subscribe("m", audit).unwrap();
+    signups.publish("alice".into()).unwrap();
+    logins.publish(7).unwrap();
+    broker.drain(LONG).unwrap();
+    let mut all: Vec<_> = hears.try_iter().collect();
+    all.sort_unstable();
+    let all: Vec<_> = all.iter().map(|(part, text)| (*part, text.rsplit(' ').next().unwrap())).collect();
+    assert_eq!(all, [("audit", "7"), ("mail", "alice"), ("statistics", "alice")]);
+}
+
+/// A client in a room, and what it saw.
+fn enter(room: &Topic<u64>, name: &str, worker: &Worker) -> (Group<u64>, Arc<Mutex<Vec<u64>>>) {
+    let (client, seen) = (room.group(name, GroupConfig::latest()).unwrap(), Arc::new(Mutex::new(Vec::new())));
+    let lines = seen.clone();
+    client.member("connection").run(worker).subscribe(move |line| lines.lock().unwrap().push(**line)).unwrap();
+    (client, seen)
+}
+
+// B-E9
+#[test]
+fn a_chat_is_a_topic_for_each_room_and_a_group_for_each_client() {
+    let (broker, worker) = (Broker::new(), Worker::spawn().unwrap());
+    let room = |name| broker.topic_or_create(name, TopicConfig::<u64>::new().capacity(4).block(None)).unwrap();
+    let (red, blue) = (room("red"), room("blue"));
+    let (alice, bob, carol) =
+        (enter(&red, "alice", &worker), enter(&red, "bob", &worker), enter(&blue, "carol", &worker));
+    (0..10).for_each(|n| assert!(room("red").publish(n).is_ok()));
+    blue.publish(100).unwrap();
+    broker.drain(LONG).unwrap();
+    assert!(bob.0.delete(), "he leaves, and holds nobody up");
+    let dave = enter(&red, "dave", &worker);
+    (10..20).for_each(|n| assert!(red.publish(n).is_ok()));
+    broker.drain(LONG).unwrap();
+    let saw = |client: &(Group<u64>, Arc<Mutex<Vec<u64>>>)| client.1.lock().unwrap().clone();
+    assert_eq!((saw(&alice), saw(&bob)), ((0..20).collect(), (0..10).collect()));
+    assert_eq!((saw(&dave), saw(&carol)), ((10..20).collect(), vec![100]));
+}
+
+// C-29
+#[test]
+fn a_group_that_needs_no_order_sets_failures_aside_and_goes_on() {
+    for capacity in CAPACITIES {
+        let lab = Lab::new(3);
+        let topic = lab.topic(1, capacity);
+        let again = lab.broker.create_topic("again", TopicConfig::<u64>::new()).unwrap();
+        let (first, second) = (Inbox::default(), Inbox::default());
+        let (seen, aside) = (first.clone(), again.clone());
+        let handler = move |record: &Record<'_, u64>| {
+            seen.note(record);
+            if **record % 3 == 1 { aside.publish(**record).map(drop) } else { Ok(()) }
+        };
+        let group = group(&topic);
+        group.member("m").run(&lab.manual).subscribe(handler).unwrap();
+        let later = again.group("later", GroupConfig::earliest().retry(Retry::constant(3, ms(100)))).unwrap();
+        let seen = second.clone();
+        let slow = move |record: &Record<'_, u64>| {
+            seen.note(record);
+            if record.attempt() == 1 { Err("still down") } else { Ok(()) }
+        };
+        later.member("m").run(&lab.manual).subscribe(slow).unwrap();
+        lab.feed(&topic, 0, 0..9);
+        lab.settle();
+        assert_eq!(first.offsets(0), (0..9).collect::<Vec<_>>(), "no time has passed: nothing was held up");
+        assert_eq!((balanced(&group).acked(), balanced(&group).retried(), later.lag()), (9, 0, 3));
+        lab.finish();
+        assert_eq!((second.offsets(0), balanced(&later).acked()), (vec![0, 0, 1, 1, 2, 2], 3));
+    }
+}
+
+static BROKER: LazyLock<Broker> = LazyLock::new(Broker::new);
+
+//
+#[test]
+fn a_process_may_share_one_broker_and_make_others() {
+    BROKER.create_topic("shared", TopicConfig::<u64>::new()).unwrap();
+    let found = thread::spawn(|| BROKER.topic::<u64>("shared").is_ok()).join().unwrap();
+    let own = Broker::new();
+    assert!(found && own.topic::<u64>("shared").is_err());
+    assert!(own.create_topic("shared", TopicConfig::<String>::new()).is_ok());
+    assert_eq!(BROKER.close(Some(Duration::ZERO)).left(), 0);
+}
+
+// A-E5
+#[test]
+fn lag_is_read_for_each_partition_and_its_growth_shows_who_is_too_slow() {
+    let lab = Lab::new(4);
+    let topic = lab.topic(3, 100);
+    let group = group(&topic);
+    group.member("m").run(&lab.manual).subscribe(|_| ()).unwrap();
+    group.pause_partition(1).unwrap();
+    let lags = || group.stats().lanes.iter().map(LaneStats::lag).collect::<Vec<_>>();
+    let mut growing = Vec::new();
+    for round in 0..3 {
+        let before = lags();
+        (0..3).for_each(|partition| lab.feed(&topic, partition, 0..5));
+        lab.settle();
+        growing = lags().iter().zip(before).map(|(lag, before)| *lag > before).collect();
+        assert_eq!(lags(), [0, 5 * (round + 1), 0]);
+        assert_eq!([0, 1, 2].map(|partition| group.lag_of(partition).unwrap()).to_vec(), lags());
+    }
+    assert_eq!(growing, [false, true, false]);
+}
+
+// B-E10
+#[test]
+fn work_behind_the_acknowledgement_comes_at_most_once_and_a_batch_is_acknowledged_at_its_end() {
+    let lab = Lab::new(5);
+    let topic = lab.topic(1, 1_000);
+    let (hand_on, work) = mpsc::sync_channel(100);
+    let first = topic.group("first", GroupConfig::earliest()).unwrap();
+    let handler = move |record: &Record<'_, u64>| hand_on.send(**record).unwrap();
+    first.member("m").run(&lab.manual).subscribe(handler).unwrap();
+    let sizes = Arc::new(Mutex::new(Vec::new()));
+    let seen = sizes.clone();
+    let whole = topic.group("whole", GroupConfig::earliest().retry(Retry::constant(2, Duration::ZERO))).unwrap();
+    let handler = move |batch: &Batch<'_, u64>| {
+        let mut sizes = seen.lock().unwrap();
+        sizes.push(batch.len());
+        if sizes.len() == 1 { Err("the database is away") } else { Ok(()) }
+    };
+    whole.member("m").run(&lab.manual).subscribe_batch(handler).unwrap();
+    (0..50).for_each(|n| assert!(topic.publish(n).is_ok()));
+    lab.finish();
+    let failed = work.try_iter().filter(|n| n % 10 == 0).count();
+    assert_eq!((failed, balanced(&first).acked(), first.lag()), (5, 50, 0), "acknowledged, so they never come again");
+    let sizes = sizes.lock().unwrap();
+    assert_eq!((balanced(&whole).acked(), balanced(&whole).dead()), (50, 0));
+    assert!(sizes[0] > 1 && sizes[1..=sizes[0]].iter().all(|size| *size == 1), "all of it again, singly: {sizes:?}");
+}
+
+// C-28: the table of `docs/handlers.md`.
+#[test]
+fn the_pauses_that_are_advised_add_up_to_what_the_page_says() {
+    let of = |retry: Retry| (1..retry.attempts().unwrap()).map(|n| retry.delay_after(n)).collect::<Vec<_>>();
+    assert_eq!(of(Retry::default()), [ms(1), ms(2)]);
+    let advised = of(Retry::exponential(5).first(ms(100)));
+    assert_eq!(advised, [ms(100), ms(200), ms(400), ms(800)]);
+    assert_eq!(advised.iter().sum::<Duration>(), ms(1_500));
+    assert_eq!(of(Retry::linear(3, ms(100))), [ms(100), ms(200)]);
+}
+
+// A-E9, C-28, X7
+#[test]
+fn pauses_are_capped_listed_or_the_handler_s_own_with_its_own_jitter() {
+    let pauses = |retry: Retry, own: bool| {
+        let lab = Lab::new(6);
+        let topic = lab.topic(1, 4);
+        let group = topic.group("g", GroupConfig::earliest().retry(retry)).unwrap();
+        let mut dice = 7_u64;
+        let handler = move |record: &Record<'_, u64>| {
+            dice = dice * 37 % 101;
+            let pause = ms(100 * u64::from(record.attempt()) + dice % 50);
+            if own { Outcome::retry_after(pause, "no") } else { Outcome::retry("no") }
+        };
+        group.member("m").run(&lab.manual).subscribe(handler).unwrap();
+        topic.publish(0).unwrap();
+        lab.settle();
+        let mut pauses = Vec::new();
+        while let Some(due) = lab.manual.next_due() {
+            pauses.push((due - lab.broker.clock().now()).as_millis() as u64);
+            lab.clock.set(due);
+            lab.settle();
+        }
+        pauses
+    };
+    assert_eq!(pauses(Retry::exponential(6).max(ms(5)), false), [1, 2, 4, 5, 5]);
+    assert_eq!(pauses(Retry::list(4, [ms(3), ms(1)]), false), [3, 1, 1]);
+    let own = pauses(Retry::exponential(4), true);
+    assert!(own.iter().zip([100, 200, 300]).all(|(pause, least)| (least..least + 50).contains(pause)), "{own:?}");
+    assert!(own.len() == 3 && own.iter().any(|pause| pause % 100 != own[0] % 100), "jittered: {own:?}");
+}
