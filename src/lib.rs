@@ -28,9 +28,8 @@ pub use adapter::{Manual, Stepped, Stranded, Worker, WorkerConfig, WorkerError};
 #[cfg(not(ringlog_loom))]
 pub use broker::{
     Account, BatchError, Behind, Broker, BrokerConfig, BrokerState, CAPACITY_MAX, Crc32, CreateError, DrainError, Full,
-    Group, JavaString, Key, Last, LastError, LastValue, LastValues, LastValuesIter, Limiting, LookupError, Member,
-    NewMember, PARTITIONS_MAX, PartitionStats, Partitioner, Position, Producer, PublishCounts, PublishError, Published,
-    Share, Sticky, Topic, TopicConfig,
+    Group, JavaString, Key, Limiting, LookupError, Member, NewMember, PARTITIONS_MAX, PartitionStats, Partitioner,
+    Position, Producer, PublishCounts, PublishError, Published, Share, Sticky, Topic, TopicConfig,
 };
 #[cfg(not(ringlog_loom))]
 pub use group::{

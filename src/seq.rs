@@ -161,6 +161,18 @@ impl Geometry {
         (page + 1).saturating_sub(self.pages as u64) << self.shift
     }
 
+    /// The first position on page `page`.
+    #[inline(always)]
+    pub const fn page_start(self, page: u64) -> u64 {
+        page << self.shift
+    }
+
+    /// One past the last position on the page of the `nth` record.
+    #[inline(always)]
+    pub const fn page_end(self, nth: u64) -> u64 {
+        (nth | self.mask).wrapping_add(1)
+    }
+
     /// The slot of the `nth` record on its page.
     #[inline(always)]
     pub const fn slot(self, nth: u64) -> usize {

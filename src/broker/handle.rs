@@ -210,8 +210,6 @@ impl Broker {
         let shape = config.validate()?;
         self.0.topics.check_free::<T>(&name)?;
         let logs = self.logs(&name, &config, shape, producers)?;
-        let last = config.last.over(shape.partitions.get());
-        let exclusive = producers == Producers::Exclusive;
         let core = Arc::new(Core {
             groups: Groups::new(),
             name,
@@ -222,9 +220,7 @@ impl Broker {
             turns: Turns::new(),
             block: config.full.waits(),
             max_age: config.max_age,
-            direct: !exclusive && last.is_empty(),
-            exclusive,
-            last,
+            exclusive: producers == Producers::Exclusive,
             deleted: AtomicBool::new(false),
         });
         if core.max_age.is_some() {

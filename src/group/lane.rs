@@ -104,7 +104,7 @@ impl<T: Send + Sync + 'static> Lane<T> {
         };
         let gate = log.join(start, Id::fresh().get());
         let (next, epoch) = gate.snapshot();
-        let mut reader = log.reader(next);
+        let mut reader = log.reader(next).covered_by(gate.clone());
         reader.release();
         let held =
             Held { reader, next, epoch, failures: 0, due: None, single_until: Seq::ZERO, lost: 0, lifted: 0, chunk: 1 };
@@ -170,6 +170,7 @@ impl<T: Send + Sync + 'static> Lane<T> {
         };
         // Outside the lock: a waker is somebody else's code.
         self.log.not_full().wake_all();
+        self.log.ring().sweep();
         Some(moved)
     }
 

@@ -91,6 +91,7 @@ pub(super) fn finish<T: Send + Sync + 'static>(
         Settled::Singly { until } => {
             lane.counters.retried.add(1);
             held.single_until = until;
+            held.reader.put_down();
             Ran::Stopped(1)
         }
     }
@@ -107,6 +108,7 @@ pub(super) fn commit<T: Send + Sync + 'static>(
     let dead = u64::from(letter.is_some());
     let to = held.next.plus(done as u64 + dead);
     if to == held.next {
+        held.reader.put_down();
         return true;
     }
     held.reader.advance(to);

@@ -37,7 +37,7 @@
 
 use super::Log;
 use crate::{
-    ring::{Peek, Reader, Ring, Why},
+    ring::{PeekTimes, Reader, Ring, Why},
     seq::Seq,
     sync::{
         CachePadded, Mutex, MutexGuard,
@@ -107,18 +107,18 @@ impl<T: Send + Sync + 'static> Age<T> {
         looker.jump(from);
         loop {
             let at = looker.position();
-            match looker.peek(usize::MAX) {
-                Peek::Ready(run) => {
-                    let expiries = (0..run.len()).map(|i| self.expiry(run.time(i)));
+            match looker.peek_times() {
+                PeekTimes::Ready(times) => {
+                    let expiries = times.iter().map(|time| self.expiry(time));
                     let young = (0..).zip(expiries).find(|(_, expiry)| *expiry > now.as_nanos() || *expiry == NEVER);
-                    let len = run.len() as u64;
+                    let len = times.iter().len() as u64;
                     match young {
                         Some((old, expiry)) => return (at.plus(old), expiry),
                         None => looker.advance(at.plus(len)),
                     }
                 }
-                Peek::Lapped { earliest } => looker.jump(earliest),
-                Peek::Pending => return (at, NEVER),
+                PeekTimes::Lapped { earliest } => looker.jump(earliest),
+                PeekTimes::Pending => return (at, NEVER),
             }
         }
     }
@@ -157,7 +157,7 @@ impl<T: Send + Sync + 'static> Log<T> {
     /// Raises the line to the first record that is not too old at `now`. Whether that forgot anything.
     #[cold]
     fn draw_line(&self, age: &Age<T>, mut looker: MutexGuard<'_, Reader<T>>, now: Time) -> bool {
-        let mut forgot = false;
+        let (begun, mut forgot) = (self.gates.earliest(self.ring()), false);
         loop {
             let (to, next) = age.first_young(&mut looker, self.gates.earliest(self.ring()), now);
             forgot |= self.gates.forget(self.ring(), to);
@@ -169,7 +169,7 @@ impl<T: Send + Sync + 'static> Log<T> {
             }
             // ORD(settled:B) SeqCst: NEVER before the second look. Pairs with ORD(note:A).
             heavy_barrier();
-            if let Peek::Pending = looker.peek(1) {
+            if let PeekTimes::Pending = looker.peek_times() {
                 break;
             }
         }
@@ -177,6 +177,7 @@ impl<T: Send + Sync + 'static> Log<T> {
         drop(looker);
         if forgot {
             self.not_full().notify();
+            self.ring().release(begun, self.ring().earliest());
         }
         forgot
     }

@@ -21,7 +21,7 @@ use super::{
     retain::{Gates, OWN, Retain},
 };
 use crate::{
-    ring::{Fenced, Gate, Moved, Options, OutOfMemory, Producers, Reader, Ring, Start, Why},
+    ring::{Gate, Moved, Options, OutOfMemory, Producers, Ring, Start, Why},
     seq::{Capacity, Seq},
     sync::{
         Arc, Mutex,
@@ -119,8 +119,8 @@ impl<T: Send + Sync + 'static> Log<T> {
     /// An empty partition, or an error if its pages cannot be reserved.
     pub fn new(config: LogConfig, clock: Arc<dyn Clock>) -> Result<Arc<Self>, OutOfMemory> {
         let LogConfig { capacity, producers, retain, full, max_age, prefault } = config;
-        let (lossy, timed) = (full == Full::DropOldest, max_age.is_some());
-        let ring = Ring::new(Options { prefault, lossy, timed, ..Options::new(capacity, producers) })?;
+        let (lossy, timed, prompt) = (full == Full::DropOldest, max_age.is_some(), retain == Retain::Unacked);
+        let ring = Ring::new(Options { prefault, lossy, timed, prompt, ..Options::new(capacity, producers) })?;
         Ok(Arc::new(Self::aged_around(ring, retain, max_age, clock)))
     }
 
@@ -202,6 +202,7 @@ impl<T: Send + Sync + 'static> Log<T> {
         self.look();
         let gate = self.gates.join(&self.ring, want, tag);
         self.not_full.wake_all(); // the partition's own gate may have stood further back
+        self.ring.sweep();
         gate
     }
 
@@ -210,6 +211,7 @@ impl<T: Send + Sync + 'static> Log<T> {
         if self.gates.leave(&self.ring, gate) {
             self.not_full.wake_all();
             self.not_empty.wake_all();
+            self.ring.sweep();
         }
     }
 
@@ -218,20 +220,8 @@ impl<T: Send + Sync + 'static> Log<T> {
         let Relocated { moved, .. } = self.relocate(gate, want);
         self.not_full.wake_all();
         self.not_empty.wake_all();
+        self.ring.sweep();
         moved
-    }
-
-    /// Moves a group's gate on from `from` to `to`, unless somebody moved or took it meanwhile, and wakes a producer.
-    #[inline]
-    pub fn commit(&self, gate: &Gate, epoch: u32, from: Seq, to: Seq) -> Result<(), Fenced> {
-        gate.commit(epoch, from, to)?;
-        self.not_full.notify();
-        Ok(())
-    }
-
-    /// A reader at `at`. Where it reads what no gate protects it may be lapped.
-    pub fn reader(&self, at: Seq) -> Reader<T> {
-        self.ring.reader(at)
     }
 
     /// Refuses every later append and wakes everybody. Returns the final end.
@@ -329,18 +319,24 @@ impl<T: Send + Sync + 'static> Log<T> {
     }
 
     #[inline(always)]
-    pub(super) fn stored(&self, offset: Seq, quiet: bool) -> Appended {
+    fn tell(&self, quiet: bool) {
         if quiet {
             self.not_empty.notify_quiet();
         } else {
             self.not_empty.notify();
         }
-        Appended { offset, kept: self.gates.kept(offset) }
+    }
+
+    #[inline(always)]
+    pub(super) fn stored(&self, offset: Seq, quiet: bool) -> Appended {
+        self.tell(quiet);
+        Appended { offset, kept: self.gates.kept(&self.ring, offset, 1) }
     }
 
     pub(super) fn stored_all(&self, offsets: Range<Seq>, quiet: bool) -> AppendedAll {
-        let Appended { offset, kept } = self.stored(offsets.start, quiet);
-        AppendedAll { offsets: offset..offsets.end, kept }
+        self.tell(quiet);
+        let kept = self.gates.kept(&self.ring, offsets.start, offsets.end.since(offsets.start));
+        AppendedAll { offsets, kept }
     }
 
     /// What to tell the caller whose attempt failed.

@@ -89,11 +89,31 @@ impl<T: Send + Sync + 'static> Log<T> {
         Gap { from, to, expired: self.missed(from, to).expired }
     }
 
+    /// Moves a group's gate on from `from` to `to`, unless somebody moved or took it meanwhile, and wakes a producer.
+    #[inline]
+    pub fn commit(&self, gate: &Gate, epoch: u32, from: Seq, to: Seq) -> Result<(), Fenced> {
+        let committed = gate.commit(epoch, from, to);
+        if committed.is_ok() {
+            self.not_full().notify();
+        }
+        // Refused or not: what everybody is past may have waited for these records to be out of hand.
+        self.ring().release(from, to);
+        committed
+    }
+
+    /// A reader at `at`. Where it reads what no gate protects it may be lapped.
+    pub fn reader(&self, at: Seq) -> Reader<T> {
+        self.ring().reader(at)
+    }
+
     /// Moves a group's gate over `gap`, as a commit in `epoch`, and counts what was lost.
     pub fn pass(&self, gate: &Gate, epoch: u32, gap: &Gap) -> Result<(), Fenced> {
-        self.gates.pass(self.ring(), gate, epoch, gap)?;
-        self.not_full().notify();
-        Ok(())
+        let passed = self.gates.pass(self.ring(), gate, epoch, gap);
+        if passed.is_ok() {
+            self.not_full().notify();
+        }
+        self.ring().release(gap.from, gap.to);
+        passed
     }
 
     /// What of `from..to` is gone, without counting it anywhere.

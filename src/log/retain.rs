@@ -7,6 +7,8 @@
 //! | `Unacked` | the slowest group gates; what all have committed is gone | nothing gates and nothing is kept            |
 //!
 //! Where the oldest record goes when the partition is full nothing gates: groups follow, and `Backlog` is `Recent`.
+//! `Unacked` is a prompt ring: what nobody wants any more is dropped at once (the ring's `release` says by whom). Its
+//! destructors run outside the lock below, as whatever moves a gate sweeps only afterwards.
 //!
 //! The partition's own gate joins before the last group's leaves, and leaves after the first group's has joined, so that
 //! `Backlog` is never ungated in between.
@@ -33,9 +35,13 @@ pub enum Retain {
     /// What has not been overwritten. Without a group nothing holds producers back.
     #[default]
     Recent,
-    /// What some group has not committed yet. Without a group nothing is kept: offsets are used up all the same. What is
-    /// not kept can no longer be read, but its value is dropped only when its place is written again, or with the topic:
-    /// do not wait for that.
+    /// What some group has not committed yet. Without a group nothing is kept: offsets are used up all the same.
+    ///
+    /// The value of a record is dropped as soon as every group is past it, on the thread by which that came about: that of
+    /// the last group to commit it, mostly; of whoever moved, ended or deleted the last group that wanted it; of whoever
+    /// noticed that it is too old; and of the publisher where no group is there to want it. What a handler has in hand while its group is taken away from under
+    /// it is dropped when it returns, and so is what lies behind that on the same page. A destructor that panics is
+    /// contained; one that blocks holds up the thread it runs on and nobody else.
     Unacked,
 }
 
@@ -80,12 +86,13 @@ impl Gates {
         Self { retain, listening: AtomicU64::new(0), gates: Mutex::new(members) }
     }
 
-    /// Whether a record at `offset` is kept for anybody.
+    /// Whether the first of `count` records just stored from `offset` on is kept for anybody. What is not is dropped here.
     #[inline]
-    pub(super) fn kept(&self, offset: Seq) -> bool {
+    pub(super) fn kept<T: Send + Sync + 'static>(&self, ring: &Ring<T>, offset: Seq, count: u64) -> bool {
         if self.retain != Retain::Unacked {
             return true;
         }
+        ring.published(offset, count);
         // ORD(kept:A) Relaxed: see the table.
         match self.listening.load(Ordering::Relaxed) {
             0 => false,

@@ -3,7 +3,8 @@
 //! The functions are as sound as those of `slot`: for callers that keep the invariants of the module `ring`, which claimed
 //! the slots, once (inv. 1), on pages found before the claim (inv. 4).
 
-use crate::ring::slot::{Cell, Page, contain, move_words};
+use crate::ring::release::contain;
+use crate::ring::slot::{Cell, Page, move_words};
 
 /// Moves the value in `from`, where there must be one, to the end of `values`, word by word as into a slot.
 #[inline(always)]

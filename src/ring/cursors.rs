@@ -25,31 +25,32 @@ impl<T: Send + Sync + 'static> Body<T> {
         };
         let gate = Arc::new(Gate::new(at, tag, self.tail.clone(), holds_back));
         self.change_gates(|gates| gates.push(gate.clone()));
-        if holds_back {
-            // From its stamp on grants keep to the gate; up to it, to what was retained before.
-            let kept = self.tail.seq(self.retained(self.stamp()));
-            if at.precedes(kept) {
-                gate.lift(at, kept);
-            }
+        // Not below what is being dropped; and from its stamp on grants keep to the gate, up to it to what was retained before.
+        let front = self.come_in();
+        let kept = if holds_back { self.tail.seq(self.retained(self.stamp())).later(front) } else { front };
+        if at.precedes(kept) {
+            gate.lift(at, kept);
         }
+        self.listen(at.later(kept));
         gate
     }
 
     /// Removes a gate: it holds nobody back any more, and commits in its epoch fail.
     pub fn leave(&self, gate: &Gate) {
+        gate.go();
         gate.bump();
         self.change_gates(|gates| gates.retain(|other| !std::ptr::eq(&**other, gate)));
     }
 
     /// Moves a gate, from any thread, in a new epoch; as near to where it is wanted as what is retained allows.
     pub fn seek(&self, gate: &Gate, want: Seq) -> Moved {
-        if !gate.holds_back() {
+        if !gate.holds_back() && !self.is_prompt() {
             let to = self.within(want);
             return Moved { from: gate.widen(gate.force(to)), to };
         }
-        // Another gate takes the place first, so that from its first moment there what the moved one covers is retained:
-        // its owner may commit in the new epoch at once.
-        let place = self.admit(Start::At(want), gate.tag(), true);
+        // Another takes the place first, so that from its first moment there what the moved one covers is retained: its owner
+        // may commit in the new epoch at once.
+        let place = self.admit(Start::At(want), gate.tag(), gate.holds_back());
         let to = place.position();
         let from = gate.widen(gate.force(to));
         self.leave(&place);
@@ -81,6 +82,9 @@ impl<T: Send + Sync + 'static> Body<T> {
     fn change_gates(&self, change: impl FnOnce(&mut Vec<Shared>)) {
         let mut gates = lock(&self.joining);
         change(&mut gates);
+        if gates.is_empty() {
+            self.nobody_listens();
+        }
         self.gates.replace(gates.clone());
     }
 }

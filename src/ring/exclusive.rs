@@ -5,7 +5,8 @@ use std::fmt;
 use std::ops::Range;
 
 use crate::ring::batch::Batch;
-use crate::ring::slot::{Page, contain};
+use crate::ring::release::contain;
+use crate::ring::slot::Page;
 use crate::ring::tail::Tail;
 use crate::ring::times::{At, Stamp, Unstamped};
 use crate::ring::{Body, Refused, Why};

@@ -44,12 +44,6 @@ impl<T: Send + Sync + 'static> Body<T> {
         self.floor.fetch_max(nth, Relaxed);
     }
 
-    #[inline]
-    pub(super) fn floor(&self) -> u64 {
-        // ORD(floor:A) Relaxed: see the table.
-        self.floor.load(Relaxed)
-    }
-
     /// The floor, as an offset.
     pub(super) fn floor_seq(&self) -> Seq {
         self.tail.seq(self.floor())
@@ -70,5 +64,13 @@ impl<T: Send + Sync + 'static> Body<T> {
         self.lossy
             && self.granted().ahead_of(self.tail.seq(nth)) > self.geometry.capacity().get()
             && nth < self.retained(self.tail.end())
+    }
+}
+
+impl<T> Body<T> {
+    #[inline]
+    pub(super) fn floor(&self) -> u64 {
+        // ORD(floor:A) Relaxed: see the table.
+        self.floor.load(Relaxed)
     }
 }

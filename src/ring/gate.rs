@@ -1,11 +1,16 @@
 //! Gates: cursors that hold producers back, and that anybody may move.
+//!
+//! | label | operation | order | why this much, and why no more |
+//! |---|---|---|---|
+//! | go:A | gone, store | Relaxed | before it is taken off the list, which is published |
+//! | covers:A | gone, load | Relaxed | ordered by the fences in_hand:A and release_page:A |
 #![forbid(unsafe_code)]
 
 use crate::ring::Fenced;
 use crate::ring::tail::Tail;
 use crate::seq::{Seq, Stamped};
-use crate::sync::atomic::AtomicU64;
 use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use crate::sync::atomic::{AtomicBool, AtomicU64};
 use crate::sync::{Arc, CachePadded, explore};
 
 /// A cursor that holds producers back: none claims a position at or beyond gate + capacity.
@@ -33,6 +38,8 @@ pub struct Gate {
     /// How many records it was lifted over, and where it was lifted to last.
     lifted: AtomicU64,
     lifted_to: AtomicU64,
+    /// Taken off the list, or about to be.
+    gone: AtomicBool,
 }
 
 /// How far a cursor may stay behind before it is lifted, where it may at all: half of what a packed offset can tell apart
@@ -44,7 +51,8 @@ impl Gate {
     pub(super) fn new(at: Seq, tag: u64, tail: Arc<Tail>, holds_back: bool) -> Self {
         let [word, hand] = std::array::from_fn(|_| AtomicU64::new(Stamped::new(at, 0).word()));
         let [lifted, lifted_to] = std::array::from_fn(|_| AtomicU64::new(0));
-        Self { word: CachePadded::new(word), tail, tag, holds_back, hand, lifted, lifted_to }
+        let gone = AtomicBool::new(false);
+        Self { word: CachePadded::new(word), tail, tag, holds_back, hand, lifted, lifted_to, gone }
     }
 
     /// Whether producers wait for it. Those that they do not wait for may be overtaken.
@@ -176,6 +184,25 @@ impl Gate {
                 Err(other) => now = Stamped::from_word(other),
             }
         }
+    }
+
+    /// It is about to be taken off the list.
+    pub(super) fn go(&self) {
+        // ORD(go:A) Relaxed: known to whoever finds it off the list: the list is published.
+        self.gone.store(true, Relaxed);
+    }
+
+    /// Whether it is on the list and stands at `at`: then whoever drops records from there on sees the hand shown before.
+    pub(super) fn covers(&self, at: Seq) -> bool {
+        let word = self.read();
+        // ORD(covers:A) Relaxed: whoever did not see our hand had found the cursor off the list before its fence, so before
+        // ours.
+        word == word.at(at) && !self.gone.load(Relaxed)
+    }
+
+    /// Whether it is a cursor of the ring that `tail` is the tail of.
+    pub(super) fn is_of(&self, tail: &Arc<Tail>) -> bool {
+        Arc::ptr_eq(&self.tail, tail)
     }
 
     pub(super) fn read(&self) -> Stamped {

@@ -109,6 +109,7 @@ impl<T: Send + Sync + 'static> Body<T> {
             if self.lossy {
                 self.lift_floor(self.geometry.first_mapped(page));
             }
+            self.pages.anew(spare, self.geometry.page_start(page));
             if self.table.install(page, old, spare) {
                 // Retired only now: as long as its entry stands, a reader may still take hold of it.
                 if let Some(physical) = Table::physical(old) {

@@ -1,32 +1,66 @@
-//! Holds: each reader says which page it is looking at.
+//! Holds: each reader says which page it is looking at, and on prompt rings from which record on.
+//!
+//! | label | operation | order | why this much, and why no more |
+//! |---|---|---|---|
+//! | take_in_hand:A | hand, store | Release | ends the use of what was in hand before; pairs with hand:A. The fence in_hand:A follows |
+//! | put_down:A | hand, store | Release | ends the use of what was in hand; pairs with hand:A |
+//! | hand:A | hand, load | Acquire | who drops the records comes after their reader; pairs with take_in_hand:A, put_down:A |
+//! | lowest_hand:A | holds in use, load | Relaxed | as needed:B; seen because of the fences in_hand:A and release_page:A |
 #![forbid(unsafe_code)]
 
 use crate::ring::chunks::Chunks;
 use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use crate::sync::atomic::{AtomicU32, AtomicUsize};
+use crate::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
 use crate::sync::{CachePadded, Mutex};
 
-/// The physical page that a reader looks at, plus one; 0 for none. Written by its reader only.
+/// What a reader looks at. Written by its reader only.
 #[derive(Debug, Default)]
-pub(super) struct Hold(CachePadded<AtomicU32>);
+pub(super) struct Hold(CachePadded<Words>);
+
+#[derive(Debug, Default)]
+struct Words {
+    /// The physical page, plus one; 0 for none.
+    page: AtomicU32,
+    /// On prompt rings: the position of the first record in hand, plus one; 0 for none.
+    hand: AtomicU64,
+}
 
 impl Hold {
     /// Announces physical page `page`. It is held once the caller has fenced and found it still in the table.
     pub(super) fn announce(&self, page: u16) {
         // ORD(announce:A) Release: what we read on the page that this store lets go. Pairs with ORD(needed:A).
-        self.0.store(u32::from(page) + 1, Release);
+        self.0.page.store(u32::from(page) + 1, Release);
     }
 
     /// Lets go.
     pub(super) fn clear(&self) {
         // ORD(let_go:A) Release: what we read on the page that this store lets go. Pairs with ORD(needed:A).
-        self.0.store(0, Release);
+        self.0.page.store(0, Release);
+    }
+
+    /// The records from `position` on, to the end of their page, are in hand, once the caller has fenced and found its
+    /// cursor there.
+    pub(super) fn take_in_hand(&self, position: u64) {
+        // ORD(take_in_hand:A) Release: what we read of earlier records is over for who sees this. Pairs with ORD(hand:A).
+        self.0.hand.store(position + 1, Release);
+    }
+
+    /// Nothing is in hand.
+    pub(super) fn put_down(&self) {
+        // ORD(put_down:A) Release: what we read of the records that were in hand. Pairs with ORD(hand:A).
+        self.0.hand.store(0, Release);
+    }
+
+    fn hand(&self) -> Option<u64> {
+        // ORD(hand:A) Acquire: who drops the records comes after what the reader read. Pairs with ORD(take_in_hand:A)
+        // and ORD(put_down:A).
+        self.0.hand.load(Acquire).checked_sub(1)
     }
 
     fn names(&self, page: u16) -> bool {
         // ORD(needed:A) Acquire: the next writers come after what the reader read. Pairs with ORD(announce:A)
         // and ORD(let_go:A).
-        self.0.load(Acquire) == u32::from(page) + 1
+        self.0.page.load(Acquire) == u32::from(page) + 1
     }
 }
 
@@ -52,13 +86,14 @@ impl Holds {
             let index = self.used.load(Relaxed);
             self.cells.make(index);
             // ORD(register:B) Relaxed: found by `needed` because of the reader's fence, which follows its first
-            // announcement, and the scanner's (inv. 3); the cell itself is published by its chunk. Pairs with ORD(needed:B).
+            // announcement, and the scanner's (inv. 3); the cell itself is published by its chunk. Pairs with ORD(needed:B)
+            // and ORD(lowest_hand:A).
             self.used.store(index + 1, Relaxed);
             index
         })
     }
 
-    /// Gives back a cell.
+    /// Gives back a cell, with nothing in hand.
     pub(super) fn unregister(&self, index: usize) {
         self.cell(index).clear();
         self.returned.lock().unwrap_or_else(|e| e.into_inner()).push(index);
@@ -74,5 +109,13 @@ impl Holds {
         // ORD(needed:B) Relaxed: by the fences, as for the count's other end. Pairs with ORD(register:B).
         let used = self.used.load(Relaxed);
         (0..used).any(|index| self.cells.get(index).is_some_and(|hold| hold.names(page)))
+    }
+
+    /// The first record in hand of those that `here` accepts; `u64::MAX` if none is. Fence first.
+    pub(super) fn lowest_hand(&self, here: impl Fn(u64) -> bool) -> u64 {
+        // ORD(lowest_hand:A) Relaxed: as in `needed`. Pairs with ORD(register:B).
+        let used = self.used.load(Relaxed);
+        let hands = (0..used).filter_map(|index| self.cells.get(index)?.hand());
+        hands.filter(|at| here(*at)).min().unwrap_or(u64::MAX)
     }
 }

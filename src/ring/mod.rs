@@ -28,9 +28,10 @@
 //! | `granted` (offset, stamp) | `raise` upwards; `join` and `seek` add a stamp; all by RMW | producers out of room, joiners |
 //! | table entry, `newest` | who installs page n, by CAS; `newest` by the winner  | producers and readers, once per page |
 //! | time of a slot      | its claimant, before the mark                         | readers of timed rings              |
-//! | mark, tag of a slot | its claimant; marks also by `clear`                   | readers (marks of bare, tags of tagged pages); `scan` |
+//! | mark, tag of a slot | its claimant; marks also by `clear`, `empty`, releasers | readers (marks of bare, tags of tagged pages); `scan` |
 //! | `floor`             | who overwrites a page of a lossy ring, before it does; `raise_floor` | producers out of room, readers of lossy and timed rings |
 //! | hold                | its reader, once per page                             | `scan`                              |
+//! | words of prompt rings | see `release`                                       | producers, readers, releasers       |
 //! | state of a physical page | its owner of the moment                          | `spare`                             |
 //! | gate                | anybody, by CAS                                       | `raise`                             |
 //!
@@ -49,9 +50,10 @@
 //!    that a claim that succeeds proves the entry. (An owner's: nobody else moves the tail while it is one, and it moves it
 //!    only behind its marks.) From then on the missing mark keeps the page from being used again.
 //! 5. A physical page out of the table is used again by one thread that took it from RETIRED, saw every mark set (shared)
-//!    or published them all itself (exclusive), and found no hold on it. Nobody else can come to touch it.
+//!    or published them all itself (exclusive), or saw every record dropped (prompt rings, see `release`), and found no
+//!    hold on it. Nobody else can come to touch it.
 //! 6. Pages are freed with the ring, which readers and producers keep alive. There are N + spares, and at most one more for
-//!    each reader, unfinished claim and producer at work.
+//!    each reader, unfinished claim, producer and releaser at work.
 //!
 //! A stalled producer delays what comes after its claim, and keeps one page; it stops no other producer that no gate stops,
 //! but those that take a shared ring from its owner: they wait until its publish under way is done (`bias`, inv. 4).
@@ -144,6 +146,7 @@ mod grant;
 mod hold;
 mod pages;
 mod reader;
+mod release;
 mod run;
 mod shared;
 #[allow(unsafe_code)]
@@ -158,8 +161,9 @@ mod types;
 pub use batch::push_from;
 pub use exclusive::Exclusive;
 pub use gate::Gate;
-pub use reader::{Peek, Reader};
+pub use reader::{Peek, PeekTimes, Reader};
 pub use run::{Records, Run};
+pub use times::Times;
 pub use types::{Fenced, Moved, Options, OutOfMemory, Producers, Refused, Start, Why};
 
 use std::fmt;
@@ -174,6 +178,7 @@ use crate::sync::{Arc, CachePadded, Mutex};
 use bias::Bias;
 use hold::Holds;
 use pages::Pages;
+use release::Prompt;
 use table::Table;
 use tail::Tail;
 
@@ -201,6 +206,7 @@ pub struct Body<T> {
     gates: EpochCell<Vec<Shared>>,
     joining: Mutex<Vec<Shared>>,
     exclusive_taken: AtomicBool,
+    prompt: Prompt,
 }
 
 impl<T: Send + Sync + 'static> Ring<T> {
@@ -212,6 +218,7 @@ impl<T: Send + Sync + 'static> Ring<T> {
     /// A ring with another number of spare pages: with none, pages come round soonest, which is what models want.
     pub fn with_spares(options: Options, spares: usize) -> Result<Arc<Self>, OutOfMemory> {
         let Options { capacity, producers, first, lossy, timed, .. } = options;
+        let prompt = Prompt::new::<T>(&options);
         let geometry = Geometry::new(capacity);
         let body = Body {
             geometry,
@@ -222,11 +229,12 @@ impl<T: Send + Sync + 'static> Ring<T> {
             lossy,
             timed,
             table: Table::new(geometry.pages()),
-            pages: Pages::new(geometry.pages() + spares, geometry.slots(), options)?,
+            pages: Pages::new(geometry.pages() + spares, geometry.slots(), options, prompt.on)?,
             holds: Holds::new(),
             gates: EpochCell::new(Vec::new()),
             joining: Mutex::new(Vec::new()),
             exclusive_taken: AtomicBool::new(false),
+            prompt,
         };
         Ok(Arc::new(Self(Arc::new(body))))
     }

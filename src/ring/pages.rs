@@ -5,12 +5,13 @@ use std::sync::OnceLock;
 
 use crate::ring::chunks::Chunks;
 use crate::ring::hold::Holds;
+use crate::ring::release::Released;
 use crate::ring::slot::Page;
 use crate::ring::storage::Block;
 use crate::ring::{Options, OutOfMemory, Producers};
 use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use crate::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, fence};
-use crate::sync::explore;
+use crate::sync::{CachePadded, explore};
 
 /// Ready for use: marks cleared, nobody looks at it.
 const FREE: u8 = 0;
@@ -58,11 +59,11 @@ impl State {
     }
 }
 
-struct Extra<T>(OnceLock<(Page<T>, Block<T>)>, State);
+struct Extra<T>(OnceLock<(Page<T>, Block<T>)>, State, Released);
 
 impl<T> Default for Extra<T> {
     fn default() -> Self {
-        Self(OnceLock::new(), State::default())
+        Self(OnceLock::new(), State::default(), Released::default())
     }
 }
 
@@ -78,11 +79,15 @@ pub(super) struct Pages<T> {
     extras: AtomicUsize,
     /// Whether a page may retire with claims unfinished. Those of an exclusive producer are finished before it goes on.
     claims_may_stall: bool,
+    /// On prompt rings: how far the records of each of the fixed pages have been released, in lines of their own.
+    released: Option<Box<[CachePadded<Released>]>>,
+    /// Whether a page may leave the table before its records have been released.
+    overwrites: bool,
 }
 
 impl<T> Pages<T> {
-    /// `count` pages of `slots` slots, as `options` has it.
-    pub(super) fn new(count: usize, slots: usize, options: Options) -> Result<Self, OutOfMemory> {
+    /// `count` pages of `slots` slots, as `options` has it; whether they are a prompt ring's was decided.
+    pub(super) fn new(count: usize, slots: usize, options: Options, prompt: bool) -> Result<Self, OutOfMemory> {
         let (shared, timed) = (options.producers == Producers::Shared, options.timed);
         let mut slab = Block::new(count, slots, shared, timed)?;
         if options.prefault {
@@ -90,7 +95,9 @@ impl<T> Pages<T> {
         }
         let fixed = (0..count).map(|nth| (slab.page(nth), State::default())).collect();
         let (extra, extras) = (Chunks::new(), AtomicUsize::new(0));
-        Ok(Self { slots, tagged: shared, timed, fixed, slab, extra, extras, claims_may_stall: shared })
+        let released = prompt.then(|| (0..count).map(|_| CachePadded::default()).collect());
+        let (tagged, claims_may_stall, overwrites) = (shared, shared, options.lossy || timed);
+        Ok(Self { slots, tagged, timed, fixed, slab, extra, extras, claims_may_stall, released, overwrites })
     }
 
     fn all(&self) -> usize {
@@ -104,6 +111,50 @@ impl<T> Pages<T> {
             Some((_, state)) => Some(state),
             None => self.extra.get(at - self.fixed.len()).filter(|extra| extra.0.get().is_some()).map(|extra| &extra.1),
         }
+    }
+
+    /// On prompt rings, of a page that has been made: how far its records have been released.
+    fn released(&self, physical: u16) -> Option<&Released> {
+        let (at, fixed) = (usize::from(physical), self.released.as_ref()?);
+        match fixed.get(at) {
+            Some(released) => Some(released),
+            None => self.extra.get(at - fixed.len()).filter(|extra| extra.0.get().is_some()).map(|extra| &extra.2),
+        }
+    }
+
+    /// All physical pages.
+    pub(super) fn numbers(&self) -> impl Iterator<Item = u16> {
+        (0..self.all()).map(|at| at as u16)
+    }
+
+    /// The page, which nobody else has, is to hold the positions from `first` on.
+    pub(super) fn anew(&self, physical: u16, first: u64) {
+        if let Some(released) = self.released(physical) {
+            released.anew(first);
+        }
+    }
+
+    /// The first position on the page that has not been released, if there is one.
+    pub(super) fn kept_from(&self, physical: u16) -> Option<u64> {
+        self.released(physical)?.kept_from()
+    }
+
+    /// Drops the records of the page below `limit`, but those that somebody else was given to drop; false if it met one
+    /// that is not published.
+    pub(super) fn release(&self, physical: u16, limit: u64) -> bool {
+        let Some(released) = self.released(physical) else { return true };
+        let (page, mask) = (self.page(physical), self.slots as u64 - 1);
+        while let Some(from) = released.kept_from().filter(|from| *from < limit) {
+            let (slot, end) = ((from & mask) as usize, (from | mask) + 1);
+            let count = page.standing(slot, slot + (limit.min(end) - from) as usize);
+            if count == 0 && released.kept_from() == Some(from) {
+                return false;
+            }
+            if count > 0 && released.give(from, from + count as u64, end) {
+                (slot..slot + count).for_each(|slot| page.drop_record(slot));
+            }
+        }
+        true
     }
 
     /// Where a physical page lies that was found in the table or made by `spare`.
@@ -141,6 +192,9 @@ impl<T> Pages<T> {
 
     /// A spare was not needed after all.
     pub(super) fn give_back(&self, physical: u16) {
+        if let Some(released) = self.released(physical) {
+            released.forget();
+        }
         if let Some(state) = self.state(physical) {
             state.put(FREE);
         }
@@ -156,12 +210,12 @@ impl<T> Pages<T> {
     }
 
     fn free(&self) -> Option<u16> {
-        (0..self.all()).map(|at| at as u16).find(|page| self.state(*page).is_some_and(|state| state.take(FREE)))
+        self.numbers().find(|page| self.state(*page).is_some_and(|state| state.take(FREE)))
     }
 
     /// Frees pages set aside that nobody needs, and keeps one. Those that are needed do not hide those behind them.
     fn scan(&self, holds: &Holds) -> Option<u16> {
-        let mut pages = (0..self.all()).map(|at| at as u16);
+        let mut pages = self.numbers();
         loop {
             let mut taken = [0; SCAN];
             let retired = pages.by_ref().filter(|page| self.state(*page).is_some_and(|state| state.take(RETIRED)));
@@ -189,7 +243,10 @@ impl<T> Pages<T> {
                 continue;
             }
             // Only now: cleared while a claim is unfinished, it would look unfinished for ever.
-            self.page(*page).clear(self.slots);
+            match self.released {
+                None => self.page(*page).clear(self.slots),
+                Some(_) => self.page(*page).empty(self.slots),
+            }
             match kept {
                 None => kept = Some(*page),
                 Some(_) => self.give_back(*page),
@@ -199,7 +256,16 @@ impl<T> Pages<T> {
     }
 
     fn in_use(&self, page: u16, holds: &Holds) -> bool {
-        (self.claims_may_stall && !self.page(page).all_marked(self.slots)) || holds.needed(page)
+        if self.released.is_none() {
+            return (self.claims_may_stall && !self.page(page).all_marked(self.slots)) || holds.needed(page);
+        }
+        if holds.needed(page) {
+            return true;
+        }
+        if self.overwrites {
+            self.release(page, u64::MAX);
+        }
+        !self.page(page).all_dropped(self.slots)
     }
 
     #[cold]

@@ -3,11 +3,12 @@
 
 use std::fmt;
 
-use crate::ring::Body;
 use crate::ring::hold::Hold;
 use crate::ring::run::Run;
 use crate::ring::slot::Page;
 use crate::ring::table::Found;
+use crate::ring::times::Times;
+use crate::ring::{Body, Gate};
 use crate::seq::Seq;
 use crate::sync::atomic::Ordering::SeqCst;
 use crate::sync::atomic::fence;
@@ -21,6 +22,20 @@ pub enum Peek<'a, T> {
     /// Nothing yet.
     Pending,
     /// Overwritten: `jump` to `earliest` or later. What lies between is lost.
+    Lapped {
+        /// The earliest offset retained, later than the reader's position.
+        earliest: Seq,
+    },
+}
+
+/// What a reader finds at its position, of the times beside the records.
+#[derive(Debug)]
+pub enum PeekTimes<'a> {
+    /// Times of as many records.
+    Ready(Times<'a>),
+    /// Nothing yet.
+    Pending,
+    /// As in [`Peek`].
     Lapped {
         /// The earliest offset retained, later than the reader's position.
         earliest: Seq,
@@ -44,6 +59,10 @@ pub struct Reader<T> {
     /// Whether the log may go on without this reader: on a ring that sheds records.
     sheds: bool,
     hold: usize,
+    /// Whether the ring is prompt; there: the first record in hand, and the cursor that covers it.
+    prompt: bool,
+    in_hand: Option<u64>,
+    cursor: Option<Arc<Gate>>,
     ring: Arc<Body<T>>,
 }
 
@@ -58,8 +77,9 @@ enum Take {
 impl<T: Send + Sync + 'static> Reader<T> {
     pub(super) fn new(ring: Arc<Body<T>>, at: Seq) -> Self {
         let (position, hold, page) = (ring.tail.nth(at), ring.holds.register(), *ring.pages.page(0));
-        let sheds = ring.sheds();
-        Self { position, known: position, page, number: 0, physical: 0, held: false, sheds, hold, ring }
+        let (sheds, prompt) = (ring.sheds(), ring.is_prompt());
+        let (number, physical, held, in_hand, cursor) = (0, 0, false, None, None);
+        Self { position, known: position, page, number, physical, held, sheds, hold, prompt, in_hand, cursor, ring }
     }
 
     /// The offset it reads next.
@@ -70,8 +90,21 @@ impl<T: Send + Sync + 'static> Reader<T> {
 
     /// Reads on at `to`, wherever that is.
     pub fn jump(&mut self, to: Seq) {
+        self.put_down();
         self.position = self.ring.tail.nth(to);
         self.known = self.position;
+    }
+
+    /// The same reader, which reads what `cursor` stands at. On a prompt ring nobody is shown anything else: what no cursor
+    /// covers may be dropped at any moment. So each run there is committed before the next one is asked for.
+    ///
+    /// # Panics
+    /// When it is a cursor of another ring.
+    #[must_use]
+    pub fn covered_by(mut self, cursor: Arc<Gate>) -> Self {
+        assert!(cursor.is_of(&self.ring.tail), "a cursor of another ring");
+        self.cursor = Some(cursor);
+        self
     }
 
     /// What there is to read: at most `max` records (at least one), never beyond the page.
@@ -85,15 +118,50 @@ impl<T: Send + Sync + 'static> Reader<T> {
             return Peek::Lapped { earliest: self.ring.earliest() };
         }
         if self.position == self.known {
-            match self.look() {
+            match self.look(Page::published) {
                 Take::Held => {}
                 Take::Missing => return Peek::Pending,
                 Take::Gone => return Peek::Lapped { earliest: self.ring.earliest() },
             }
         }
+        if self.prompt && !self.take_in_hand() {
+            return Peek::Pending; // its cursor has gone elsewhere, or the log has gone on without it
+        }
         let len = ((self.known - self.position) as usize).min(max.max(1));
         let times = if self.sheds { self.ring.pages.times(self.physical) } else { &[] };
         Peek::Ready(Run::new(self.page, self.position(), self.ring.geometry.slot(self.position), len, times))
+    }
+
+    /// As [`peek`](Self::peek), of the times only: what a prompt ring has dropped has its time still.
+    pub fn peek_times(&mut self) -> PeekTimes<'_> {
+        if self.ring.is_gone(self.position) {
+            self.known = self.position;
+            return PeekTimes::Lapped { earliest: self.ring.earliest() };
+        }
+        match self.look(Page::written) {
+            Take::Missing => PeekTimes::Pending,
+            Take::Gone => PeekTimes::Lapped { earliest: self.ring.earliest() },
+            Take::Held => {
+                let slot = self.ring.geometry.slot(self.position);
+                let slots = slot..slot + (self.known - self.position) as usize;
+                PeekTimes::Ready(Times::new(self.ring.pages.times(self.physical), slots))
+            }
+        }
+    }
+
+    /// On prompt rings: nobody drops the records from the position on, to the end of the page, if the cursor stands there.
+    #[inline(never)]
+    fn take_in_hand(&mut self) -> bool {
+        self.in_hand = Some(self.position);
+        self.ring.holds.cell(self.hold).take_in_hand(self.position);
+        self.ring.show_hand();
+        let at = self.ring.tail.seq(self.position);
+        let stands = self.cursor.as_ref().is_some_and(|cursor| cursor.covers(at));
+        let covered = stands && self.position >= self.ring.floor();
+        if !covered {
+            self.put_down();
+        }
+        covered
     }
 
     /// Goes on to `to`, after the records below it were handled and **before** they are committed: at the end of a page
@@ -102,6 +170,9 @@ impl<T: Send + Sync + 'static> Reader<T> {
     pub fn advance(&mut self, to: Seq) {
         let to = self.ring.tail.nth(to);
         debug_assert!(self.position <= to && to <= self.known, "advanced beyond what was lent");
+        if self.in_hand.take().is_some() {
+            self.ring.holds.cell(self.hold).put_down(); // and the commit goes on from there
+        }
         self.position = to;
         self.known = self.known.max(to);
         if self.held && self.ring.geometry.page(to) != self.number {
@@ -123,14 +194,15 @@ impl<T: Send + Sync + 'static> Reader<T> {
 
     /// Lets go of the page, while idle.
     pub fn release(&mut self) {
+        self.put_down();
         self.known = self.position;
         self.held = false;
         self.ring.holds.cell(self.hold).clear();
     }
 
-    /// Looks for records at the position.
+    /// Looks for records at the position, of those that `there` counts on the page.
     #[inline]
-    fn look(&mut self) -> Take {
+    fn look(&mut self, there: impl FnOnce(&Page<T>, u64, usize, usize) -> usize) -> Take {
         let number = self.ring.geometry.page(self.position);
         if !self.held || number != self.number {
             let take = self.take(number);
@@ -139,7 +211,7 @@ impl<T: Send + Sync + 'static> Reader<T> {
             }
         }
         let (from, slots) = (self.ring.geometry.slot(self.position), self.ring.geometry.slots());
-        let found = self.page.published(number, from, slots);
+        let found = there(&self.page, number, from, slots);
         self.known = self.position + found as u64;
         if found == 0 { Take::Missing } else { Take::Held }
     }
@@ -175,8 +247,27 @@ impl<T: Send + Sync + 'static> Reader<T> {
     }
 }
 
+impl<T> Reader<T> {
+    /// Has nothing in hand any more: for who is not going to advance. On prompt rings, what its cursor was moved over
+    /// meanwhile is dropped.
+    #[inline]
+    pub fn put_down(&mut self) {
+        if let Some(position) = self.in_hand.take() {
+            self.let_fall(position);
+        }
+    }
+
+    #[cold]
+    fn let_fall(&mut self, position: u64) {
+        self.ring.holds.cell(self.hold).put_down();
+        // It has kept what lies behind it on its page from whoever moved the cursor away.
+        self.ring.release_range(self.ring.tail.seq(position), 1);
+    }
+}
+
 impl<T> Drop for Reader<T> {
     fn drop(&mut self) {
+        self.put_down();
         self.ring.holds.unregister(self.hold);
     }
 }

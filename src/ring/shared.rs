@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use crate::ring::batch::Batch;
 use crate::ring::bias::Stand;
-use crate::ring::slot::contain;
+use crate::ring::release::contain;
 use crate::ring::tail::Look;
 use crate::ring::times::{At, Stamp, Unstamped};
 use crate::ring::{Body, Refused, Why};

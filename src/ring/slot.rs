@@ -5,6 +5,7 @@
 //!                                         slots   [T][T][T][ ][t][t]..     t: an old value, still to be dropped
 //!   tagged (shared producers)             marks   [1][1][1][0][2][2]..     only `spare` and `Drop` read them
 //!                                         slots   [n+1,T][n+1,T]..         n: the page's number; readers poll it
+//!   prompt rings                          marks   [3][3][1][1][0][0]..     3: dropped; the next use begins with 0
 //! ```
 //!
 //! The boundary of safety is the module `ring`: nothing below is reachable from outside it, and its functions are sound
@@ -15,25 +16,32 @@
 //! | `put_*`, `stage`, `tag`, `mark`, `batch` | who claimed the slot, once (inv. 1), on the page found before the claim (inv. 4) |
 //! | `unstage`                           | who staged there and has not published since                           |
 //! | `published`, `record`               | who holds the page (inv. 3), up to what it saw marked                  |
-//! | `all_marked`, `clear`               | who took the page out of RETIRED (inv. 5)                              |
+//! | `all_marked`, `all_dropped`, `clear`, `empty` | who took the page out of RETIRED (inv. 5)                    |
+//! | `drop_record`                       | who was given the slot by the exchange on `released` (`release`, inv. 1) |
 //! | `drop_values`                       | `Drop` of the ring                                                     |
+//!
+//! | label | operation | order | why this much, and why no more |
+//! |---|---|---|---|
+//! | drop_record:A | mark, store | Release | the record is out before the slot is empty; pairs with all_dropped:A |
 
 use std::alloc::Layout;
 use std::marker::PhantomData;
 use std::mem::{MaybeUninit, needs_drop, offset_of};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 
+use crate::ring::release::contain;
 use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::sync::atomic::{AtomicU8, AtomicU64};
 use crate::sync::{cell::UnsafeCell, hint::prefetch_write};
 
 /// Nothing has ever lain in the slot.
-const EMPTY: u8 = 0;
+pub(super) const EMPTY: u8 = 0;
 /// The record of this use of the page lies in the slot.
-const PUBLISHED: u8 = 1;
+pub(super) const PUBLISHED: u8 = 1;
 /// A record of an earlier use lies in the slot, for the next writer to drop.
 const OLD: u8 = 2;
+/// The record of this use has been taken out and dropped: nothing lies in the slot (prompt rings, see `release`).
+pub(super) const DROPPED: u8 = 3;
 
 pub(super) type Cell<T> = UnsafeCell<MaybeUninit<T>>;
 
@@ -89,7 +97,7 @@ impl<T> Page<T> {
     }
 
     #[inline(always)]
-    fn mark_of(&self, i: usize) -> &AtomicU8 {
+    pub(super) fn mark_of(&self, i: usize) -> &AtomicU8 {
         // SAFETY: `i` is a slot of the page (masked by `Geometry::slot`, or below its bound), inside the block.
         let mark = unsafe { self.marks.add(i) };
         // SAFETY: alive as long as the ring, and only ever touched as an atomic, but for `clear`.
@@ -224,8 +232,8 @@ impl<T> Page<T> {
     /// Publishes slot `i`.
     #[inline(always)]
     pub(super) fn mark(&self, i: usize) {
-        // ORD(mark:A) Release: the record (and its tag) before its mark. Pairs with ORD(published:A)
-        // and ORD(all_marked:A).
+        // ORD(mark:A) Release: the record (and its tag) before its mark. Pairs with ORD(published:A), ORD(all_marked:A),
+        // ORD(standing:A) and ORD(written:A).
         self.mark_of(i).store(PUBLISHED, Release);
     }
 
@@ -292,6 +300,19 @@ impl<T> Page<T> {
         (0..slots).all(|i| self.mark_of(i).load(Acquire) == PUBLISHED)
     }
 
+    /// Takes the record out of slot `i`, says so, and drops it.
+    pub(super) fn drop_record(&self, i: usize) {
+        // SAFETY: a cell of this page, alive as long as the ring.
+        let cell = unsafe { &*self.cell(i) };
+        // SAFETY: the slot was given to this thread alone, once, and a record stands in it (`release`, inv. 1); nobody
+        // reads it any more or ever again (`release`, inv. 2).
+        let record = cell.with_mut(|slot| unsafe { slot.cast::<T>().read() });
+        // ORD(drop_record:A) Release: the record is out before the slot is empty. Pairs with ORD(all_dropped:A)
+        // and ORD(written:A).
+        self.mark_of(i).store(DROPPED, Release);
+        contain(record);
+    }
+
     /// Makes the marks of a page that is full of old records ready for its next use.
     pub(super) fn clear(&self, slots: usize) {
         // SAFETY: inv. 5: the page is the caller's alone: no claim is unfinished, nobody holds it, it is in no entry.
@@ -315,7 +336,7 @@ impl<T> Page<T> {
         }
         for i in 0..slots {
             // ORD(drop_values:A) Relaxed: the ring is going: its last handle saw everybody leave.
-            if self.mark_of(i).load(Relaxed) != EMPTY {
+            if !matches!(self.mark_of(i).load(Relaxed), EMPTY | DROPPED) {
                 // SAFETY: a cell of this page, alive as long as the ring.
                 let cell = unsafe { &*self.cell(i) };
                 // SAFETY: nobody else is left, a value lies there, and the slot is visited once.
@@ -350,14 +371,5 @@ pub(super) unsafe fn move_words<T>(from: *const T, to: *mut T) {
         let place = unsafe { to.cast::<Word>().add(at) };
         // SAFETY: as above, and aligned.
         unsafe { place.write(word) }
-    }
-}
-
-/// Drops `value`; a panic of its destructor ends here.
-pub(super) fn contain<T>(value: T) {
-    if needs_drop::<T>() {
-        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(value))) {
-            std::mem::forget(payload); // its own destructor might panic in turn
-        }
     }
 }

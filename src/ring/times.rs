@@ -42,3 +42,22 @@ pub(super) fn time(times: &[AtomicU64], i: usize) -> u64 {
     // ORD(time:A) Relaxed: the reader has seen the record's mark or tag, which came after it.
     times.get(i).map_or(0, |time| time.load(Relaxed))
 }
+
+/// The times beside consecutive records on one page.
+#[derive(Debug)]
+pub struct Times<'a> {
+    page: &'a [AtomicU64],
+    slots: Range<usize>,
+}
+
+impl<'a> Times<'a> {
+    /// Of a held page, in `slots` that were seen to be written.
+    pub(super) fn new(page: &'a [AtomicU64], slots: Range<usize>) -> Self {
+        Self { page, slots }
+    }
+
+    /// All of them, in order; zeros on rings without times.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = u64> {
+        self.slots.clone().map(|i| time(self.page, i))
+    }
+}

@@ -6,6 +6,7 @@ mod lossy;
 mod memory;
 mod readers;
 mod records;
+mod release;
 mod seal;
 mod staging;
 mod storm;
