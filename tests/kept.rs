@@ -125,7 +125,7 @@ fn without_a_group_a_backlog_keeps_everything_for_the_one_that_comes_late() {
     }
 }
 
-// A-22, X19
+// A-22, C-E1, X19
 #[test]
 fn what_all_have_acknowledged_can_be_read_again_until_its_room_is_needed() {
     for capacity in CAPACITIES {

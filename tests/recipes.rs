@@ -283,7 +283,7 @@ fn the_pauses_that_are_advised_add_up_to_what_the_page_says() {
     assert_eq!(of(Retry::linear(3, ms(100))), [ms(100), ms(200)]);
 }
 
-// A-E9, C-28, X7
+// A-E9, C-10, C-28, X7
 #[test]
 fn pauses_are_capped_listed_or_the_handler_s_own_with_its_own_jitter() {
     let pauses = |retry: Retry, own: bool| {

@@ -196,7 +196,7 @@ fn one_record_wakes_every_group_that_sleeps() {
     }
 }
 
-// C-36
+// B-28, C-36
 #[test]
 fn each_place_that_an_acknowledgement_frees_admits_one_of_those_who_wait() {
     for capacity in TIGHT {
