@@ -256,3 +256,37 @@ fn looking_for_a_topic_never_makes_one() {
     assert!(matches!(made.find_group("g"), Err(GroupError::Unknown { .. })), "nor does looking for a group");
     assert!(made.groups().is_empty());
 }
+
+// A handler that gathers is told which record is the last one before a pause, so a pause may come one record late.
+#[test]
+fn a_pause_lets_at_most_one_more_record_through_which_says_that_it_ends_a_batch() {
+    for capacity in CAPACITIES {
+        for at in 0..6 {
+            let lab = Lab::new(at);
+            let topic = lab.topic(1, capacity);
+            let group = group(&topic);
+            let (pausing, seen) = (group.clone(), Arc::new(Mutex::new(Vec::new())));
+            let note = seen.clone();
+            let handler = move |record: &Record<'_, u64>| {
+                note.lock().unwrap().push((record.offset(), record.ends_batch()));
+                if record.offset() == at {
+                    pausing.pause();
+                }
+            };
+            group.member("m").run(&lab.manual).subscribe(handler).unwrap();
+            let all = 10_u64.min(capacity as u64);
+            (0..all).for_each(|n| assert!(topic.publish(n).is_ok()));
+            lab.settle();
+            let before = std::mem::take(&mut *seen.lock().unwrap());
+            let (last, ends_batch) = *before.last().unwrap();
+            assert!(ends_batch && (last == at.min(all - 1) || last == at + 1), "{before:?}");
+            assert_eq!(figures(&group), [last + 1, last + 1, all - last - 1]);
+            group.resume();
+            lab.settle();
+            assert_eq!(
+                seen.lock().unwrap().iter().map(|seen| seen.0).collect::<Vec<_>>(),
+                (last + 1..all).collect::<Vec<_>>()
+            );
+        }
+    }
+}

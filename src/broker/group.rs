@@ -191,7 +191,8 @@ impl<T: Send + Sync + 'static> Group<T> {
         (0..).take(self.inner.stats().lanes.len()).map(|partition| self.seek(partition, from)).collect()
     }
 
-    /// Pauses the group: each lane stops before its next record. Does not wait for the record in hand.
+    /// Pauses the group. Does not wait for the records in hand: of those that a lane has taken it hands over at most one
+    /// more, which says that it [ends a batch](crate::Record::ends_batch).
     pub fn pause(&self) {
         self.inner.pause();
     }

@@ -242,7 +242,7 @@ impl<T: Send + Sync + 'static> Group<T> {
         Ok(moved.to.get())
     }
 
-    /// Pauses the whole group: each lane stops at its next record. Returns at once.
+    /// Pauses the whole group: each lane stops at its next record, which it may still hand over. Returns at once.
     pub fn pause(&self) {
         for lane in &self.lanes {
             lane.word.pause(PauseReason::Group);
