@@ -3,6 +3,8 @@
 
 #[path = "../../tests/twin/drive.rs"]
 mod drive;
+#[path = "../../tests/twin/loss.rs"]
+mod loss;
 #[path = "../../tests/twin/model.rs"]
 mod model;
 #[path = "../../tests/twin/ops.rs"]
