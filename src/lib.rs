@@ -29,7 +29,7 @@ pub use adapter::{Manual, Stepped, Stranded, Worker, WorkerConfig, WorkerError};
 pub use broker::{
     Account, BatchError, Behind, Broker, BrokerConfig, BrokerState, CAPACITY_MAX, Crc32, CreateError, DrainError, Full,
     Group, JavaString, Key, Limiting, LookupError, Member, NewMember, PARTITIONS_MAX, PartitionStats, Partitioner,
-    Position, Producer, PublishCounts, PublishError, Published, Share, Sticky, Topic, TopicConfig,
+    Position, Producer, PublishCounts, PublishError, Published, Share, Stall, StalledBy, Sticky, Topic, TopicConfig,
 };
 #[cfg(not(ringlog_loom))]
 pub use group::{

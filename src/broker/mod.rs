@@ -32,5 +32,5 @@ pub use self::life::BrokerState;
 pub use self::member::{Member, NewMember};
 pub use self::partitioner::{Crc32, JavaString, Partitioner, Sticky};
 pub use self::producer::Producer;
-pub use self::sight::PartitionStats;
+pub use self::sight::{PartitionStats, Stall, StalledBy};
 pub use self::topic::{PublishCounts, Topic};

@@ -3,6 +3,8 @@
 
 use super::topic::{PublishCounts, Topic};
 use crate::log::Log;
+use crate::ring::{Keeper, Kept};
+use crate::sync::Arc;
 
 /// One partition in figures, as plain data. Each is exact while nobody is at work; what moved while they were read may show
 /// in one and not yet in another. The counters only grow.
@@ -44,6 +46,32 @@ impl PartitionStats {
     }
 }
 
+/// Memory of a partition that cannot be used again yet, and one of those who keep it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stall {
+    /// The partition.
+    pub partition: u32,
+    /// The first offset that lies there.
+    pub from: u64,
+    /// One past the last.
+    pub to: u64,
+    /// Who keeps it.
+    pub by: StalledBy,
+}
+
+/// Who keeps a partition's memory from being used again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StalledBy {
+    /// A handler of this group, which has not returned, or a lane that stays where it is with a record to try again.
+    Group(Arc<str>),
+    /// A publish that was stopped between taking this offset and storing its record there.
+    Publish(u64),
+    /// A group that has been deleted, or the partition itself for a moment.
+    Other,
+}
+
 impl<T: Send + Sync + 'static> Topic<T> {
     /// Every partition in figures, in order.
     ///
@@ -51,8 +79,8 @@ impl<T: Send + Sync + 'static> Topic<T> {
     /// let broker = ringlog::Broker::new();
     /// let topic = broker.create_topic("ticks", ringlog::TopicConfig::new().partitions(2).capacity(4).drop_oldest())?;
     /// (0..20).try_for_each(|n| topic.publish(n).map(drop))?;
-    /// let dropped: Vec<u64> = topic.stats().iter().map(|partition| partition.dropped).collect();
-    /// assert_eq!(dropped, [6, 6]);
+    /// let earliest: Vec<u64> = topic.stats().iter().map(|partition| partition.earliest).collect();
+    /// assert_eq!(earliest, [6, 6]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn stats(&self) -> Vec<PartitionStats> {
@@ -62,6 +90,21 @@ impl<T: Send + Sync + 'static> Topic<T> {
     /// One partition in figures; `None` if there is no such partition.
     pub fn partition_stats(&self, partition: u32) -> Option<PartitionStats> {
         self.0.log(partition).map(|log| PartitionStats::of(partition, log))
+    }
+
+    /// Why [`pages_aside`](PartitionStats::pages_aside) stays up: who keeps which memory of a partition from being used
+    /// again. Empty if nobody does, which is the rule; `None` if there is no such partition. It costs a look at each page.
+    ///
+    /// A group that drops its oldest and has a handler that never returns keeps one page, and nothing else.
+    pub fn why_stalled(&self, partition: u32) -> Option<Vec<Stall>> {
+        let name = |by| match by {
+            Keeper::Reader(tag) => {
+                tag.and_then(|tag| self.0.groups.named(tag)).map_or(StalledBy::Other, StalledBy::Group)
+            }
+            Keeper::Claim(at) => StalledBy::Publish(at.get()),
+        };
+        let stall = |Kept { from, to, by }| Stall { partition, from: from.get(), to: to.get(), by: name(by) };
+        Some(self.0.log(partition)?.why_stalled().into_iter().map(stall).collect())
     }
 
     /// How publishes fared so far, over all partitions.

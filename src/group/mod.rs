@@ -18,6 +18,7 @@ mod inbox;
 mod join;
 mod lane;
 mod letters;
+mod loss;
 pub(crate) mod name;
 mod outcome;
 mod record;

@@ -21,7 +21,7 @@ use super::{
     retain::{Gates, OWN, Retain},
 };
 use crate::{
-    ring::{Gate, Moved, Options, OutOfMemory, Producers, Ring, Start, Why},
+    ring::{Gate, Kept, Moved, Options, OutOfMemory, Producers, Ring, Start, Why},
     seq::{Capacity, Seq},
     sync::{
         Arc, Mutex,
@@ -235,6 +235,11 @@ impl<T: Send + Sync + 'static> Log<T> {
     /// Whether it has been closed.
     pub fn is_closed(&self) -> bool {
         self.ring.is_sealed()
+    }
+
+    /// Which of its pages are set aside, and who keeps them: readers by the tags of their cursors.
+    pub fn why_stalled(&self) -> Vec<Kept> {
+        self.ring.why_stalled()
     }
 
     /// What happened to appends so far.

@@ -6,7 +6,7 @@ use crate::ring::table::{Found, Table};
 use crate::ring::{Body, Shared, Why};
 use crate::seq::Stamped;
 use crate::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
-use crate::sync::explore;
+use crate::sync::{explore, passed};
 
 /// How often producers look for cursors that are `FAR` behind, in records: often enough that none gets twice as far.
 const LOOK_BACK: u64 = FAR / 4;
@@ -113,10 +113,11 @@ impl<T: Send + Sync + 'static> Body<T> {
             if self.table.install(page, old, spare) {
                 // Retired only now: as long as its entry stands, a reader may still take hold of it.
                 if let Some(physical) = Table::physical(old) {
-                    self.pages.retire(physical);
+                    self.pages.retire(physical, page.wrapping_sub(self.geometry.pages() as u64));
                 }
                 return Ok(Some(spare));
             }
+            passed("page lost");
             self.pages.give_back(spare);
         }
     }

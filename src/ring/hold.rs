@@ -5,6 +5,9 @@
 //! | take_in_hand:A | hand, store | Release | ends the use of what was in hand before; pairs with hand:A. The fence in_hand:A follows |
 //! | put_down:A | hand, store | Release | ends the use of what was in hand; pairs with hand:A |
 //! | hand:A | hand, load | Acquire | who drops the records comes after their reader; pairs with take_in_hand:A, put_down:A |
+//! | say:A | tag, store | Relaxed | for a diagnosis |
+//! | keepers:A | tag, load | Relaxed | for a diagnosis |
+//! | keepers:B | holds in use, load | Relaxed | for a diagnosis |
 //! | lowest_hand:A | holds in use, load | Relaxed | as needed:B; seen because of the fences in_hand:A and release_page:A |
 #![forbid(unsafe_code)]
 
@@ -23,6 +26,8 @@ struct Words {
     page: AtomicU32,
     /// On prompt rings: the position of the first record in hand, plus one; 0 for none.
     hand: AtomicU64,
+    /// What the reader's owner called it, plus one; 0 if nothing.
+    tag: AtomicU64,
 }
 
 impl Hold {
@@ -55,6 +60,12 @@ impl Hold {
         // ORD(hand:A) Acquire: who drops the records comes after what the reader read. Pairs with ORD(take_in_hand:A)
         // and ORD(put_down:A).
         self.0.hand.load(Acquire).checked_sub(1)
+    }
+
+    /// What the reader's owner calls it.
+    pub(super) fn say(&self, tag: Option<u64>) {
+        // ORD(say:A) Relaxed: see the table.
+        self.0.tag.store(tag.map_or(0, |tag| tag.wrapping_add(1)), Relaxed);
     }
 
     fn names(&self, page: u16) -> bool {
@@ -96,6 +107,7 @@ impl Holds {
     /// Gives back a cell, with nothing in hand.
     pub(super) fn unregister(&self, index: usize) {
         self.cell(index).clear();
+        self.cell(index).say(None);
         self.returned.lock().unwrap_or_else(|e| e.into_inner()).push(index);
     }
 
@@ -109,6 +121,15 @@ impl Holds {
         // ORD(needed:B) Relaxed: by the fences, as for the count's other end. Pairs with ORD(register:B).
         let used = self.used.load(Relaxed);
         (0..used).any(|index| self.cells.get(index).is_some_and(|hold| hold.names(page)))
+    }
+
+    /// What the readers are called that look at physical page `page`, as far as their owners called them anything.
+    pub(super) fn keepers(&self, page: u16) -> Vec<Option<u64>> {
+        // ORD(keepers:B) Relaxed: see the table.
+        let used = self.used.load(Relaxed);
+        let there = (0..used).filter_map(|index| self.cells.get(index)).filter(|hold| hold.names(page));
+        // ORD(keepers:A) Relaxed: see the table.
+        there.map(|hold| hold.0.tag.load(Relaxed).checked_sub(1)).collect()
     }
 
     /// The first record in hand of those that `here` accepts; `u64::MAX` if none is. Fence first.

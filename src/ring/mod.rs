@@ -94,6 +94,8 @@
 //! | page_take:B | state, CAS | Acquire | the page after its last owner; pairs with page_put:A |
 //! | page_put:A | state, store | Release | what its owner did and saw; pairs with page_take:B |
 //! | page_state:A | state, load | Relaxed | a gauge |
+//! | retire:A | page's number, store | Relaxed | for a diagnosis, which finds the page RETIRED before and after |
+//! | kept_aside:A | page's number, load | Relaxed | the same |
 //! | extras:A | extra pages, load | Relaxed | each is read through a cell that publishes it |
 //! | allocate:A | extra pages, add | Relaxed | hands out numbers |
 //! | allocate:B | extra pages, sub | Relaxed | takes back one out of range |
@@ -151,6 +153,7 @@ mod run;
 mod shared;
 #[allow(unsafe_code)]
 mod slot;
+mod stall;
 #[allow(unsafe_code)]
 mod storage;
 mod table;
@@ -163,6 +166,7 @@ pub use exclusive::Exclusive;
 pub use gate::Gate;
 pub use reader::{Peek, PeekTimes, Reader};
 pub use run::{Records, Run};
+pub use stall::{Keeper, Kept};
 pub use times::Times;
 pub use types::{Fenced, Moved, Options, OutOfMemory, Producers, Refused, Start, Why};
 
@@ -249,6 +253,11 @@ impl<T: Send + Sync + 'static> Ring<T> {
     /// A reader that starts at `at`. It holds nobody back; give its group a gate for that.
     pub fn reader(&self, at: Seq) -> Reader<T> {
         Reader::new(self.0.clone(), at)
+    }
+
+    /// The same, and [`why_stalled`](Body::why_stalled) calls it `tag`.
+    pub fn reader_of(&self, at: Seq, tag: u64) -> Reader<T> {
+        self.reader(at).called(tag)
     }
 }
 

@@ -11,7 +11,7 @@ use crate::ring::storage::Block;
 use crate::ring::{Options, OutOfMemory, Producers};
 use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use crate::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, fence};
-use crate::sync::{CachePadded, explore};
+use crate::sync::{CachePadded, explore, passed};
 
 /// Ready for use: marks cleared, nobody looks at it.
 const FREE: u8 = 0;
@@ -32,31 +32,46 @@ const SCAN: usize = 16;
 /// | RETIRED | TAKEN   | a scan, by exchange                                                                   |
 /// | TAKEN   | FREE    | a scan that found more than it needs; `give_back`                                     |
 #[derive(Debug, Default)]
-struct State(AtomicU8);
+struct State {
+    word: AtomicU8,
+    /// While RETIRED: which page of the log it holds.
+    number: AtomicU64,
+}
 
 impl State {
     /// Takes the page out of state `from`, if it is in it.
     fn take(&self, from: u8) -> bool {
         // ORD(page_take:A) Relaxed: a guess, which the exchange checks.
-        if self.0.load(Relaxed) != from {
+        if self.word.load(Relaxed) != from {
             return false;
         }
         explore();
         // ORD(page_take:B) Acquire: the page is ours after all that its last owner did and saw. Pairs with ORD(page_put:A).
         // Relaxed on failure: another page will do.
-        self.0.compare_exchange(from, TAKEN, Acquire, Relaxed).is_ok()
+        self.word.compare_exchange(from, TAKEN, Acquire, Relaxed).is_ok()
     }
 
     /// Hands the page on.
     fn put(&self, to: u8) {
         // ORD(page_put:A) Release: what we did to the page, and what we saw of its users. Pairs with ORD(page_take:B).
-        self.0.store(to, Release);
+        self.word.store(to, Release);
     }
 
     fn is(&self, state: u8) -> bool {
         // ORD(page_state:A) Relaxed: for a gauge.
-        self.0.load(Relaxed) == state
+        self.word.load(Relaxed) == state
     }
+}
+
+/// A page set aside, and who has to be done with it.
+#[derive(Debug)]
+pub(super) struct Aside {
+    /// Which page of the log it is.
+    pub(super) number: u64,
+    /// What the readers are called that look at it.
+    pub(super) readers: Vec<Option<u64>>,
+    /// The first slot of those whose claims are not finished.
+    pub(super) unfinished: Option<usize>,
 }
 
 struct Extra<T>(OnceLock<(Page<T>, Block<T>)>, State, Released);
@@ -183,8 +198,17 @@ impl<T> Pages<T> {
         }
     }
 
-    /// The page of `physical` has left the table.
-    pub(super) fn retire(&self, physical: u16) {
+    /// The page of `physical` has left the table, where it was page `number` of the log.
+    pub(super) fn retire(&self, physical: u16, number: u64) {
+        if let Some(state) = self.state(physical) {
+            // ORD(retire:A) Relaxed: for a diagnosis, which looks twice.
+            state.number.store(number, Relaxed);
+            state.put(RETIRED);
+        }
+    }
+
+    /// It is still needed, and stays set aside.
+    fn put_back(&self, physical: u16) {
         if let Some(state) = self.state(physical) {
             state.put(RETIRED);
         }
@@ -239,7 +263,8 @@ impl<T> Pages<T> {
         let mut kept = None;
         for page in taken {
             if self.in_use(*page, holds) {
-                self.retire(*page);
+                passed("page kept");
+                self.put_back(*page);
                 continue;
             }
             // Only now: cleared while a claim is unfinished, it would look unfinished for ever.
@@ -248,7 +273,10 @@ impl<T> Pages<T> {
                 Some(_) => self.page(*page).empty(self.slots),
             }
             match kept {
-                None => kept = Some(*page),
+                None => {
+                    passed("page again");
+                    kept = Some(*page);
+                }
                 Some(_) => self.give_back(*page),
             }
         }
@@ -288,6 +316,23 @@ impl<T> Pages<T> {
     /// How many pages are set aside now.
     pub(super) fn aside(&self) -> usize {
         (0..self.all()).filter(|at| self.state(*at as u16).is_some_and(|state| state.is(RETIRED))).count()
+    }
+
+    /// The pages set aside, as they were one after the other. Between two looks that find a page the same, it was it.
+    pub(super) fn kept_aside(&self, holds: &Holds) -> Vec<Aside> {
+        let look = |physical: u16| {
+            let state = self.state(physical)?;
+            // ORD(kept_aside:A) Relaxed: for a diagnosis.
+            state.is(RETIRED).then(|| state.number.load(Relaxed))
+        };
+        let judge = |physical| {
+            let number = look(physical)?;
+            let readers = holds.keepers(physical);
+            let finished = self.page(physical).published(number, 0, self.slots);
+            let unfinished = (self.claims_may_stall && finished < self.slots).then_some(finished);
+            (look(physical) == Some(number)).then_some(Aside { number, readers, unfinished })
+        };
+        self.numbers().filter_map(judge).collect()
     }
 
     /// How many pages there are.

@@ -12,7 +12,7 @@ use crate::ring::{Body, Gate};
 use crate::seq::Seq;
 use crate::sync::atomic::Ordering::SeqCst;
 use crate::sync::atomic::fence;
-use crate::sync::{Arc, explore};
+use crate::sync::{Arc, explore, passed};
 
 /// What a reader finds at its position.
 #[derive(Debug)]
@@ -103,7 +103,13 @@ impl<T: Send + Sync + 'static> Reader<T> {
     #[must_use]
     pub fn covered_by(mut self, cursor: Arc<Gate>) -> Self {
         assert!(cursor.is_of(&self.ring.tail), "a cursor of another ring");
+        let tag = cursor.tag();
         self.cursor = Some(cursor);
+        self.called(tag)
+    }
+
+    pub(super) fn called(self, tag: u64) -> Self {
+        self.ring.holds.cell(self.hold).say(Some(tag));
         self
     }
 
@@ -241,6 +247,7 @@ impl<T: Send + Sync + 'static> Reader<T> {
                 self.physical = physical;
                 return Take::Held;
             }
+            passed("page gone");
             self.held = false;
             hold.clear();
         }
