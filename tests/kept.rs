@@ -122,6 +122,11 @@ fn without_a_group_a_backlog_keeps_everything_for_the_one_that_comes_late() {
         late.read(&lab, capacity as u64);
         assert_eq!(late.inbox.offsets(0), (0..capacity as u64).collect::<Vec<_>>());
         assert_eq!(fill(&topic), capacity as u64);
+        assert!(late.group.delete());
+        assert!(publish(&topic).is_err(), "nor is anything let go when the last group has gone");
+        let later = Reader::new(&lab, &topic, "later", GroupConfig::earliest());
+        later.read(&lab, 2 * capacity as u64);
+        assert_eq!(later.inbox.offsets(0), (capacity as u64..2 * capacity as u64).collect::<Vec<_>>());
     }
 }
 
