@@ -3,8 +3,8 @@
 //! A record is read by shared reference from several threads at once, so a handle is `Send` and `Sync` exactly when its
 //! payload is both.
 use ringlog::{
-    Account, Batch, Broker, BrokerConfig, Group, GroupConfig, GroupStats, Letter, Manual, ManualClock, Member, Outcome,
-    Producer, PublishError, Record, SystemClock, Topic, TopicConfig, Worker,
+    Account, Batch, Broker, BrokerConfig, Gap, Group, GroupConfig, GroupStats, Letter, Manual, ManualClock, Member,
+    Outcome, PartitionStats, Producer, PublishError, Record, SystemClock, Topic, TopicConfig, Worker,
 };
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -60,7 +60,7 @@ fn the_check_itself_tells_them_apart() {
 fn handles_of_shareable_payloads_cross_threads() {
     both!(Broker, BrokerConfig, Worker, Manual, ManualClock, SystemClock, Account, GroupStats, Outcome);
     both!(Topic<String>, TopicConfig<String>, Group<String>, GroupConfig<String>, Member<String>);
-    both!(Producer<String>, PublishError<String>, Letter);
+    both!(Producer<String>, PublishError<String>, Letter, Gap, PartitionStats);
     both!(Record<'static, String>, Batch<'static, String>);
 }
 

@@ -164,7 +164,7 @@ impl<T> TopicConfig<T> {
     ///     topic.publish(n)?;
     /// }
     /// let partition = topic.partition_stats(0).unwrap();
-    /// assert_eq!((partition.earliest, partition.end), (7, 10));
+    /// assert_eq!((partition.earliest, partition.end, partition.dropped), (7, 10, 7));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]
@@ -189,6 +189,22 @@ impl<T> TopicConfig<T> {
     ///   [`Record::lost_before`](crate::Record::lost_before), and counts it as `expired`. The partition counts in
     ///   [`expired`](crate::PartitionStats::expired) every record that went for its age, read or not.
     /// * What a handler has in hand is not lost, as with [`drop_oldest`](Self::drop_oldest).
+    ///
+    /// ```
+    /// use ringlog::{Broker, BrokerConfig, ManualClock, TopicConfig};
+    /// use std::{sync::Arc, time::Duration};
+    ///
+    /// let clock = Arc::new(ManualClock::new());
+    /// let broker = Broker::with(BrokerConfig::new().clock(clock.clone()));
+    /// let config = TopicConfig::<u64>::new().max_age(Duration::from_secs(60));
+    /// let topic = broker.create_topic("sessions", config)?;
+    /// topic.publish(1)?;
+    /// clock.advance(Duration::from_secs(60));
+    /// assert_eq!(topic.len(0), Some(1));
+    /// clock.advance(Duration::from_nanos(1));
+    /// assert_eq!((topic.len(0), topic.partition_stats(0).unwrap().expired), (Some(0), 1));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub const fn max_age(mut self, age: Duration) -> Self {
         self.max_age = Some(age);

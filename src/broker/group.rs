@@ -16,7 +16,8 @@ use std::fmt;
 /// A consumer group of a topic: a handle, cheap to clone.
 ///
 /// The group reads every record of the topic, with a cursor of its own for each partition. It holds the settings and the
-/// cursors; members come and go. It exists without a member, and holds back publishers all the same.
+/// cursors; members come and go. It exists without a member, and holds back publishers all the same; on a topic that
+/// [drops its oldest](crate::TopicConfig::drop_oldest) no group holds anybody back, and one that is late loses records.
 pub struct Group<T> {
     inner: Arc<Inner<T>>,
     siblings: Groups<T>,
@@ -24,7 +25,8 @@ pub struct Group<T> {
 }
 
 impl<T: Send + Sync + 'static> Topic<T> {
-    /// The group of that name, made by `config` if there is none. From its making on it holds back publishers.
+    /// The group of that name, made by `config` if there is none. From its making on it holds back publishers, where groups
+    /// do.
     ///
     /// Idempotent: an existing group is returned if `config` is equal to its settings. Of several calls at once one
     /// makes it.
@@ -153,7 +155,8 @@ impl<T: Send + Sync + 'static> Group<T> {
     /// Moves the cursor of a partition and says where it landed, between the earliest offset retained and the end.
     ///
     /// Takes effect at once, whoever is at work: a handler finishes its record, whose acknowledgement is refused. What
-    /// lies between is counted as replayed or as skipped. Lock-free for publishers.
+    /// lies between is counted as replayed or as skipped (or as expired, if it was too old); no hook is called for what was
+    /// lost there. Lock-free for publishers.
     ///
     /// # Errors
     ///
@@ -220,7 +223,8 @@ impl<T: Send + Sync + 'static> Group<T> {
         self.inner.resume_partition(partition)
     }
 
-    /// The records that are not done, over all partitions: end minus cursor. A hint while anybody is at work.
+    /// The records that are not done, over all partitions: what is in hand, and what is retained from the cursor on. A hint
+    /// while anybody is at work.
     pub fn lag(&self) -> u64 {
         self.inner.lag()
     }

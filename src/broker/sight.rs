@@ -79,8 +79,8 @@ impl<T: Send + Sync + 'static> Topic<T> {
     /// let broker = ringlog::Broker::new();
     /// let topic = broker.create_topic("ticks", ringlog::TopicConfig::new().partitions(2).capacity(4).drop_oldest())?;
     /// (0..20).try_for_each(|n| topic.publish(n).map(drop))?;
-    /// let earliest: Vec<u64> = topic.stats().iter().map(|partition| partition.earliest).collect();
-    /// assert_eq!(earliest, [6, 6]);
+    /// let dropped: Vec<u64> = topic.stats().iter().map(|partition| partition.dropped).collect();
+    /// assert_eq!(dropped, [6, 6]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn stats(&self) -> Vec<PartitionStats> {

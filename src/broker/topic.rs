@@ -39,8 +39,8 @@ impl<T: Send + Sync + 'static> Topic<T> {
     ///
     /// Lock-free while there is room: some producer always gets on, and a producer that is preempted in the middle
     /// delays only the visibility of what follows it in that partition. Blocks up to
-    /// [`TopicConfig::block`](crate::TopicConfig::block) when the slowest group leaves no room. A waiting publish has
-    /// claimed nothing.
+    /// [`TopicConfig::block`](crate::TopicConfig::block) when the slowest group leaves no room, and never where the topic
+    /// [drops its oldest](crate::TopicConfig::drop_oldest). A waiting publish has claimed nothing.
     ///
     /// # Errors
     ///

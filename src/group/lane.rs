@@ -1,10 +1,24 @@
 //! A lane: one partition as one group sees it. Its cursor, its counters, and the state that travels with it from member
 //! to member.
+//!
+//! # What a lane loses
+//!
+//! Records may go without asking it: on a topic that drops its oldest, and where they have an age. It finds out when it reads
+//! on; until then, which for a lane that is paused or whose handler hangs may be long, its figures are computed when
+//! somebody asks:
+//!
+//! ```text
+//!     start        committed        in hand up to      earliest              end
+//!       |  acked, dead ..  | being handled |    lost, and unnoticed  |  retained  |
+//!                          '-- pending ----'                         '- pending --'
+//! ```
+//! What is in hand is delivered, gone or not, and is no loss of this group. Up to where that is, is said in the gate, with
+//! the epoch, so that a seek makes it void at once. What moves the cursor and is counted (a gap, a seek) happens under the
+//! control lock, and so does the adding up: nothing is missing or counted twice while it turns from unnoticed to counted.
 #![forbid(unsafe_code)]
 
 use super::config::{SeekTo, StartAt};
 use super::context::Id;
-use super::loss::Changes;
 use super::stats::{Counters, LaneStats};
 use super::word::{LaneWord, MemberId, Word};
 use crate::log::{self, Log, Missed, Relocated};
@@ -13,6 +27,7 @@ use crate::seq::Seq;
 use crate::sync::{Arc, CachePadded, Mutex, lock};
 use crate::time::Time;
 use std::fmt;
+use std::sync::OnceLock;
 
 /// One (group, partition).
 pub(super) struct Lane<T> {
@@ -24,15 +39,16 @@ pub(super) struct Lane<T> {
     /// Whether records may go before this group has read them.
     pub(super) loses: bool,
     pub(super) counters: CachePadded<Counters>,
-    /// Losses that turn from unnoticed to counted.
-    changes: Changes,
+    /// What was to be seen when the lane ended, where records may be lost.
+    over: OnceLock<View>,
     /// The state, while nobody holds the lane (word inv. 2).
     parked: Mutex<Option<Box<Held<T>>>>,
-    /// Held by whoever moves the cursor other than by a commit, and by whoever checks the books.
+    /// Held by whoever moves the cursor other than by a commit of what is done, and by whoever adds up what is lost.
     control: Mutex<()>,
 }
 
 /// A cursor and what lies behind it, at one moment.
+#[derive(Clone, Copy)]
 struct View {
     committed: Seq,
     end: Seq,
@@ -116,7 +132,7 @@ impl<T: Send + Sync + 'static> Lane<T> {
             partition,
             start: next,
             counters: CachePadded::new(Counters::default()),
-            changes: Changes::default(),
+            over: OnceLock::new(),
             parked: Mutex::new(Some(Box::new(held))),
             control: Mutex::new(()),
         }
@@ -161,10 +177,8 @@ impl<T: Send + Sync + 'static> Lane<T> {
                 SeekTo::Latest => self.log.end(),
                 SeekTo::Offset(offset) => within(&self.log, offset),
             };
-            let change = self.changes.amend();
             let Relocated { moved, missed } = self.log.relocate(&self.gate, want);
             self.count(moved, missed.expired);
-            drop(change);
             self.word.nudge();
             moved
         };
@@ -185,12 +199,17 @@ impl<T: Send + Sync + 'static> Lane<T> {
 
     /// Commits over a gap and counts it. False: the cursor was moved meanwhile.
     pub(super) fn pass(&self, epoch: u32, gap: &log::Gap) -> bool {
-        let _change = self.changes.amend();
-        let passed = self.log.pass(&self.gate, epoch, gap).is_ok();
-        if passed {
-            self.counters.expired.add(gap.expired);
-            self.counters.skipped.add(gap.overwritten());
-        }
+        let passed = {
+            let _control = lock(&self.control);
+            let passed = self.log.pass(&self.gate, epoch, gap).is_ok();
+            if passed {
+                self.counters.expired.add(gap.expired);
+                self.counters.skipped.add(gap.overwritten());
+            }
+            passed
+        };
+        // Outside the lock, as in `seek`: this may drop records.
+        self.log.passed(gap);
         passed
     }
 
@@ -198,7 +217,14 @@ impl<T: Send + Sync + 'static> Lane<T> {
     pub(super) fn end(&self) -> bool {
         let ended = {
             let _control = lock(&self.control);
-            self.word.end()
+            let ended = self.word.end();
+            if ended && self.loses {
+                // From here on no commit is stored; and the log forgets what it lost to a group that has left.
+                self.gate.bump();
+                let last = self.view();
+                self.over.get_or_init(|| last);
+            }
+            ended
         };
         if ended {
             self.log.leave(&self.gate);
@@ -217,6 +243,9 @@ impl<T: Send + Sync + 'static> Lane<T> {
     /// The cursor, and what lies behind it. The end is read before the earliest: so pending is never more than what is in
     /// hand and what the partition can hold, whatever is published meanwhile.
     fn view(&self) -> View {
+        if let Some(last) = self.over.get() {
+            return *last;
+        }
         let (committed, taken) = self.gate.places();
         let end = self.log.end().later(committed);
         let mut missed = Missed::default();
@@ -231,7 +260,8 @@ impl<T: Send + Sync + 'static> Lane<T> {
     }
 
     pub(super) fn stats(&self) -> LaneStats {
-        if self.loses { self.changes.quiet(|| self.figures()) } else { self.figures() }
+        let _control = self.loses.then(|| lock(&self.control));
+        self.figures()
     }
 
     fn figures(&self) -> LaneStats {
@@ -262,7 +292,7 @@ impl<T: Send + Sync + 'static> Lane<T> {
         if cfg!(debug_assertions) {
             let Ok(_control) = self.control.try_lock() else { return };
             if !self.word.load().is_ended() {
-                let stats = self.stats();
+                let stats = self.figures();
                 debug_assert!(stats.balances(), "the books do not balance: {stats:?}");
             }
         }

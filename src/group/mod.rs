@@ -18,7 +18,6 @@ mod inbox;
 mod join;
 mod lane;
 mod letters;
-mod loss;
 pub(crate) mod name;
 mod outcome;
 mod record;

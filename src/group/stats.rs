@@ -6,9 +6,9 @@ use crate::sync::atomic::{AtomicU64, Ordering};
 
 /// The counters of one lane. They belong to the lane, not to a member, so they survive every change of members.
 ///
-/// `acked`, `dead`, `retried` and `refused` have one writer at a time, the lane's holder; `replayed` is written under the
-/// lane's control lock; `skipped` and `expired` are added to by the holder and by controls at once. All are Relaxed: a
-/// reader may see one before another; the books are checked only where holder and controls are quiet.
+/// `acked`, `dead`, `retried` and `refused` have one writer at a time, the lane's holder; `replayed`, `skipped` and `expired`
+/// are written under the lane's control lock. All are Relaxed: a reader may see one before another; the books are checked
+/// only where holder and controls are quiet.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     pub(super) acked: Count,
@@ -16,24 +16,8 @@ pub(super) struct Counters {
     pub(super) retried: Count,
     pub(super) refused: Count,
     pub(super) replayed: Count,
-    pub(super) skipped: Shared,
-    pub(super) expired: Shared,
-}
-
-/// A counter with several writers.
-#[derive(Debug, Default)]
-pub(super) struct Shared(AtomicU64);
-
-impl Shared {
-    pub(super) fn add(&self, n: u64) {
-        // ORD(sum:A) Relaxed: a statistic.
-        self.0.fetch_add(n, Ordering::Relaxed);
-    }
-
-    pub(super) fn get(&self) -> u64 {
-        // ORD(sum:B) Relaxed: a statistic; nothing is read through it.
-        self.0.load(Ordering::Relaxed)
-    }
+    pub(super) skipped: Count,
+    pub(super) expired: Count,
 }
 
 /// A counter with one writer at a time.

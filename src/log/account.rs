@@ -84,6 +84,8 @@ impl Gates {
     /// What was retained before `to` is too old. Whether there was any.
     pub(super) fn forget<T: Send + Sync + 'static>(&self, ring: &Ring<T>, to: Seq) -> bool {
         let mut members = lock(&self.gates);
+        // A record may be marked and not be counted in the end yet: its turn comes when its publish notes it.
+        let to = to.earlier(ring.end());
         // As of now: what was overwritten or done with while somebody looked at its age is not retained any more.
         let from = self.earliest(ring);
         if !from.precedes(to) {

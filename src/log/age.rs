@@ -101,9 +101,9 @@ impl<T: Send + Sync + 'static> Age<T> {
         }
     }
 
-    /// The first record from `from` on that is not too old, and when it will be; the end of the records and NEVER if all
+    /// The first record from `from` on that is not too old, and when it will be (perhaps NEVER); the end of the records if all
     /// are.
-    fn first_young(&self, looker: &mut Reader<T>, from: Seq, now: Time) -> (Seq, u64) {
+    fn first_young(&self, looker: &mut Reader<T>, from: Seq, now: Time) -> (Seq, Option<u64>) {
         looker.jump(from);
         loop {
             let at = looker.position();
@@ -113,12 +113,12 @@ impl<T: Send + Sync + 'static> Age<T> {
                     let young = (0..).zip(expiries).find(|(_, expiry)| *expiry > now.as_nanos() || *expiry == NEVER);
                     let len = times.iter().len() as u64;
                     match young {
-                        Some((old, expiry)) => return (at.plus(old), expiry),
+                        Some((old, expiry)) => return (at.plus(old), Some(expiry)),
                         None => looker.advance(at.plus(len)),
                     }
                 }
                 PeekTimes::Lapped { earliest } => looker.jump(earliest),
-                PeekTimes::Pending => return (at, NEVER),
+                PeekTimes::Pending => return (at, None),
             }
         }
     }
@@ -163,8 +163,8 @@ impl<T: Send + Sync + 'static> Log<T> {
             forgot |= self.gates.forget(self.ring(), to);
             explore();
             // ORD(settled:A) Release: the floor before it. Pairs with ORD(due:A).
-            age.next.store(next, Ordering::Release);
-            if next != NEVER {
+            age.next.store(next.unwrap_or(NEVER), Ordering::Release);
+            if next.is_some() {
                 break;
             }
             // ORD(settled:B) SeqCst: NEVER before the second look. Pairs with ORD(note:A).

@@ -106,14 +106,16 @@ impl<T: Send + Sync + 'static> Log<T> {
         self.ring().reader(at)
     }
 
-    /// Moves a group's gate over `gap`, as a commit in `epoch`, and counts what was lost.
+    /// Moves a group's gate over `gap`, as a commit in `epoch`, and counts what was lost. Wakes nobody and drops nothing, so
+    /// that it may be called under a lock: [`Log::passed`] does that afterwards, moved or refused.
     pub fn pass(&self, gate: &Gate, epoch: u32, gap: &Gap) -> Result<(), Fenced> {
-        let passed = self.gates.pass(self.ring(), gate, epoch, gap);
-        if passed.is_ok() {
-            self.not_full().notify();
-        }
+        self.gates.pass(self.ring(), gate, epoch, gap)
+    }
+
+    /// After [`Log::pass`]: wakes a producer, and drops what everybody is past.
+    pub fn passed(&self, gap: &Gap) {
+        self.not_full().notify();
         self.ring().release(gap.from, gap.to);
-        passed
     }
 
     /// What of `from..to` is gone, without counting it anywhere.

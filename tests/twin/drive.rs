@@ -2,7 +2,7 @@
 
 use crate::model::{Census, Twin};
 use crate::ops::{Act, Op, Setup, To};
-use crate::parts::{Answer, Books, Stored};
+use crate::parts::{Answer, Books, Seen, Stored};
 use crate::real::Real;
 use ringlog::Manual;
 
@@ -134,8 +134,11 @@ impl Case {
         for _ in 0..most {
             self.twin.settle();
             let worked = self.real.step();
-            for call in self.real.calls() {
-                self.twin.called(&call)?;
+            for seen in self.real.seen() {
+                match seen {
+                    Seen::Call(call) => self.twin.called(&call)?,
+                    Seen::Gap(gap) => self.twin.lost(&gap)?,
+                }
             }
             if !worked {
                 return self.idle().map(|()| true);
@@ -242,6 +245,7 @@ impl Case {
             };
             let books = self.twin.books(*name);
             same!((left.acked(), left.dead(), left.lag()), (books.acked, books.dead, books.pending), "the account");
+            same!((left.skipped(), left.expired()), (books.skipped, books.expired), "losses in the account");
             same!(left.letters, group.letters.len(), "letters in the account");
         }
         same!(account.groups.len(), self.twin.groups.len(), "groups in the account");
@@ -251,12 +255,17 @@ impl Case {
     /// Everything that can be seen from outside.
     fn compare(&mut self) -> Checked {
         for p in 0..self.twin.setup.partitions {
-            same!(self.real.topic.end(p), Some(self.twin.logs[p as usize].end()), "the end of partition {p}");
-            let earliest = self.real.topic.earliest(p).ok_or("a partition is missing")?;
+            let seen = self.real.topic.partition_stats(p).ok_or("a partition is missing")?;
+            same!(seen.end, self.twin.logs[p as usize].end(), "the end of partition {p}");
             // A close that cuts handlers short takes their groups' gates away.
             if !self.twin.closed {
-                self.twin.observe_earliest(p, earliest)?;
+                self.twin.observe_earliest(p, seen.earliest)?;
             }
+            self.twin.settle();
+            self.twin.drop_what_is_lost(p);
+            let log = &self.twin.logs[p as usize];
+            same!((seen.dropped, seen.expired), (log.dropped(), log.expired), "dropped and expired of partition {p}");
+            same!((seen.blocked, seen.rejected), (0, log.rejected), "blocked and rejected of partition {p}");
         }
         for name in self.twin.groups.keys() {
             self.compare_group(*name)?;
@@ -268,12 +277,13 @@ impl Case {
         let (real, twin) = (&self.real.groups[&name].group, &self.twin.groups[&name]);
         let stats = real.stats();
         for (p, lane) in twin.lanes.iter().enumerate() {
-            let (seen, books) = (&stats.lanes[p], lane.books(self.twin.logs[p].end()));
+            let (seen, books) = (&stats.lanes[p], lane.books(&self.twin.logs[p]));
             let real = Books {
                 replayed: seen.replayed,
                 acked: seen.acked,
                 dead: seen.dead,
                 skipped: seen.skipped,
+                expired: seen.expired,
                 pending: seen.lag(),
                 retried: seen.retried,
             };

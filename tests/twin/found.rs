@@ -4,8 +4,9 @@ use crate::drive::play;
 use crate::ops::{From, Keep, Op, Setup, To};
 
 fn holds(partitions: u32, ops: &[Op]) {
-    let (keep, exclusive) = (Keep::Recent, false);
-    let setup = Setup { partitions, capacity: 2, keep, exclusive, attempts: 1, backoff: 0, letters: 2, seed: 0 };
+    let (keep, drops, age, exclusive) = (Keep::Recent, false, None, false);
+    let (capacity, attempts, backoff, letters, seed) = (2, 1, 0, 2, 0);
+    let setup = Setup { partitions, capacity, keep, drops, age, exclusive, attempts, backoff, letters, seed };
     if let Err(said) = play(&setup, ops, |_| ()) {
         panic!("{said}");
     }

@@ -20,14 +20,15 @@ pub(crate) struct Twin {
     pub(crate) census: Census,
     /// Who was called last, by group and partition.
     last: BTreeMap<(u8, u32), String>,
-    now: u64,
+    pub(crate) now: u64,
     robin: u64,
 }
 
 impl Twin {
     pub(crate) fn new(setup: Setup) -> Self {
-        let base = (setup.keep == Keep::Backlog).then_some(0);
-        let logs = (0..setup.partitions).map(|_| Log { base, ..Log::default() }).collect();
+        let base = (setup.keep == Keep::Backlog && !setup.drops).then_some(0);
+        let alone = (setup.keep != Keep::Unacked && setup.drops).then_some(0);
+        let logs = (0..setup.partitions).map(|_| Log { base, alone, ..Log::default() }).collect();
         Self {
             setup,
             logs,
@@ -42,6 +43,7 @@ impl Twin {
 
     pub(crate) fn advance(&mut self, millis: u64) {
         self.now += millis;
+        self.expire();
     }
 
     /// Where a key goes; a record without one goes round.
@@ -56,8 +58,8 @@ impl Twin {
         (number % u64::from(self.setup.partitions)) as u32
     }
 
-    /// The positions that hold publishers of partition `p` back, each with its group.
-    fn gates(&self, p: u32) -> Vec<(u64, Option<u8>)> {
+    /// The positions of the groups in partition `p`, each with its group, and the topic's own.
+    pub(crate) fn gates(&self, p: u32) -> Vec<(u64, Option<u8>)> {
         let groups = self.groups.iter().map(|(name, group)| (group.lanes[p as usize].cursor, Some(*name)));
         let base = self.logs[p as usize].base.map(|at| (at, None));
         groups.chain(base).collect()
@@ -72,16 +74,28 @@ impl Twin {
         if count > capacity {
             return Answer::TooLarge;
         }
-        let gates = self.gates(p);
+        let gates = if self.setup.drops { Vec::new() } else { self.gates(p) };
         let slowest = gates.iter().map(|(at, _)| *at).min();
-        let offset = self.logs[p as usize].end();
-        if slowest.is_some_and(|at| offset + count > at + capacity) {
-            let limits = gates.iter().filter(|(at, _)| Some(*at) == slowest).map(|(_, name)| *name).collect();
+        let (offset, floor) = (self.logs[p as usize].end(), self.logs[p as usize].floor);
+        if slowest.is_some_and(|at| offset + count > at.max(floor) + capacity) {
+            // Who stands before what is too old limits no more than who stands behind it.
+            let least = slowest.max(Some(floor));
+            let limits = gates.iter().filter(|(at, _)| Some(*at) <= least).map(|(_, name)| *name).collect();
+            self.logs[p as usize].rejected += 1;
             self.note("full");
             return Answer::Full { limits };
         }
         self.note("stored");
-        self.logs[p as usize].serials.extend(serials);
+        for serial in serials {
+            let log = &mut self.logs[p as usize];
+            log.serials.push(*serial);
+            log.created.push(self.now);
+            log.gone.push(None);
+            log.dropped.push(false);
+            if self.setup.drops {
+                self.shed(p);
+            }
+        }
         Answer::Stored { offset, kept: self.setup.keep != Keep::Unacked || !self.groups.is_empty() }
     }
 
@@ -113,20 +127,27 @@ impl Twin {
         stored
     }
 
-    fn note(&mut self, what: &'static str) {
-        *self.census.entry(what).or_default() += 1;
+    pub(crate) fn note(&mut self, what: &'static str) {
+        self.note_many(what, 1);
+    }
+
+    pub(crate) fn note_many(&mut self, what: &'static str, times: u64) {
+        *self.census.entry(what).or_default() += times;
     }
 
     /// What a new reader may start at was seen to be `seen`: true if that is within the promise.
     pub(crate) fn observe_earliest(&mut self, p: u32, seen: u64) -> Result<(), String> {
         let capacity = self.setup.capacity;
-        let least = self.gates(p).iter().map(|(at, _)| *at).min();
+        self.forget_done(p);
+        let least = self.slowest(p);
         let log = &mut self.logs[p as usize];
-        let end = log.end();
+        let (end, floor) = (log.end(), log.floor);
         let below = |end: u64| end.saturating_sub(capacity).max(log.earliest);
+        let gated = |at: u64| least.map_or(at, |least| at.min(least.max(floor)));
         let (low, high) = match self.setup.keep {
-            Keep::Unacked => (least.unwrap_or(end), least.unwrap_or(end)),
-            _ => (below(end), below(end + (capacity / 8).max(1)).min(least.unwrap_or(end))),
+            _ if self.setup.drops => (log.earliest, log.earliest),
+            Keep::Unacked => (log.earliest, log.earliest),
+            _ => (below(end), gated(below(end + (capacity / 8).max(1)))),
         };
         if !(low..=high).contains(&seen) {
             return Err(format!("earliest of partition {p} is {seen}, promised is {low} to {high}"));
@@ -137,7 +158,7 @@ impl Twin {
 
     pub(crate) fn add_group(&mut self, name: u8, from: From) {
         let lanes = self.logs.iter_mut().map(|log| {
-            log.base = None;
+            (log.base, log.alone) = (None, None);
             let at = match from {
                 From::Earliest => log.earliest,
                 From::Latest => log.end(),
@@ -150,8 +171,12 @@ impl Twin {
     }
 
     pub(crate) fn delete_group(&mut self, name: u8) {
-        self.groups.remove(&name);
-        if self.groups.is_empty() && self.setup.keep == Keep::Backlog {
+        let gone = self.groups.remove(&name);
+        if self.groups.is_empty() && self.setup.keep != Keep::Unacked && self.setup.drops {
+            let lanes = gone.iter().flat_map(|group| &group.lanes);
+            self.logs.iter_mut().zip(lanes).for_each(|(log, lane)| log.alone = Some(lane.cursor.max(log.earliest)));
+        }
+        if self.groups.is_empty() && self.setup.keep == Keep::Backlog && !self.setup.drops {
             self.logs.iter_mut().for_each(|log| log.base = Some(log.earliest));
         }
     }
@@ -166,10 +191,15 @@ impl Twin {
         };
         let lane = &mut self.groups.get_mut(&name).expect("the group exists").lanes[p as usize];
         let back = at < lane.cursor;
+        let (_, expired) = log.missing(lane.cursor, at.min(log.earliest));
         lane.books.replayed += lane.cursor.saturating_sub(at);
-        lane.books.skipped += at.saturating_sub(lane.cursor);
-        (lane.cursor, lane.tried, lane.due, lane.singly) = (at, 0, None, 0);
+        lane.books.skipped += at.saturating_sub(lane.cursor) - expired;
+        lane.books.expired += expired;
+        (lane.cursor, lane.tried, lane.due, lane.singly, lane.lost) = (at, 0, None, 0, 0);
         self.note(if back { "replayed" } else { "skipped" });
+        if expired > 0 {
+            self.note("lost what was too old in a seek");
+        }
         at
     }
 
@@ -197,6 +227,9 @@ impl Twin {
         }
         let group = self.groups.get_mut(&name).expect("looked at above");
         let (lane, log) = (&group.lanes[p as usize], &self.logs[p as usize]);
+        if lane.cursor < log.settled {
+            return Err(format!("a handler was given what was gone when the step began: {call:?}"));
+        }
         let most = if lane.cursor < lane.singly { 1 } else { log.end() - lane.cursor };
         if !(1..=most).contains(&len) {
             return Err(format!("a handler was given {len} records, and {most} at most were due: {call:?}"));
@@ -205,6 +238,7 @@ impl Twin {
             member: group.owner(p).expect("looked at above").clone(),
             offset: lane.cursor,
             attempt: lane.tried + 1,
+            lost_before: lane.lost,
             serials: log.serials[lane.cursor as usize..][..len as usize].to_vec(),
             act: group.next_act(),
             ..call.clone()
@@ -229,8 +263,11 @@ impl Twin {
         let Act::Publish { key } = call.act else { return Err(format!("nobody told it to publish: {call:?}")) };
         let p = self.route(key);
         let full = |answer: &Answer| matches!(answer, Answer::Full { .. });
+        // A run is an eighth of the capacity at most, and at least what was handed over.
+        let run = (self.setup.capacity / 8).max(call.serials.len() as u64);
         let lane = &mut self.group(call.group).lanes[call.partition as usize];
         let cursor = lane.cursor;
+        lane.hand = cursor + run;
         if full(real) {
             lane.cursor = lane.settled;
         }
@@ -247,7 +284,10 @@ impl Twin {
 
     /// A step begins: everything handled so far is committed.
     pub(crate) fn settle(&mut self) {
-        self.groups.values_mut().flat_map(|group| &mut group.lanes).for_each(|lane| lane.settled = lane.cursor);
+        self.groups.values_mut().flat_map(|group| &mut group.lanes).for_each(|lane| {
+            (lane.settled, lane.hand) = (lane.cursor, 0);
+        });
+        self.logs.iter_mut().for_each(|log| log.settled = log.earliest);
     }
 
     fn book(&mut self, call: &Call, len: u64) {
@@ -271,7 +311,7 @@ impl Twin {
             self.failed(call);
         }
         let lane = &self.groups[&call.group].lanes[call.partition as usize];
-        lane.check(self.logs[call.partition as usize].end());
+        lane.check(&self.logs[call.partition as usize]);
     }
 
     /// The record at the cursor failed once more.
@@ -321,12 +361,13 @@ impl Twin {
 
     /// The books of all lanes of a group, added up.
     pub(crate) fn books(&self, name: u8) -> Books {
-        let lanes = self.groups[&name].lanes.iter().zip(&self.logs).map(|(lane, log)| lane.books(log.end()));
+        let lanes = self.groups[&name].lanes.iter().zip(&self.logs).map(|(lane, log)| lane.books(log));
         lanes.fold(Books::default(), |a, b| Books {
             replayed: a.replayed + b.replayed,
             acked: a.acked + b.acked,
             dead: a.dead + b.dead,
             skipped: a.skipped + b.skipped,
+            expired: a.expired + b.expired,
             pending: a.pending + b.pending,
             retried: a.retried + b.retried,
         })

@@ -50,6 +50,10 @@ pub(crate) struct Setup {
     pub(crate) partitions: u32,
     pub(crate) capacity: u64,
     pub(crate) keep: Keep,
+    /// When a partition is full its oldest record goes, instead of the publish waiting.
+    pub(crate) drops: bool,
+    /// How many milliseconds a record is kept at most.
+    pub(crate) age: Option<u64>,
     pub(crate) exclusive: bool,
     /// Calls of the handler per record before it is buried.
     pub(crate) attempts: u32,
@@ -143,6 +147,8 @@ impl Setup {
             partitions: 1 + u32::from(raw[0] % 3),
             capacity: [1, 2, 3, 4, 9, 64][usize::from(raw[1] % 6)],
             keep: [Keep::Recent, Keep::Backlog, Keep::Unacked][usize::from(raw[2] % 3)],
+            drops: raw[2] / 3 % 2 == 1,
+            age: [None, None, Some(9), Some(60)][usize::from(raw[0] / 3 % 4)],
             exclusive: raw[3] % 3 == 1,
             attempts: 1 + u32::from(raw[4] % 3),
             backoff: u64::from(raw[5] % 4),

@@ -36,11 +36,38 @@ pub(crate) struct Call {
     /// Of the first record, as is the attempt.
     pub(crate) offset: u64,
     pub(crate) attempt: u32,
+    /// What is missing before the first.
+    pub(crate) lost_before: u64,
     /// The records: one, or those of a batch.
     pub(crate) serials: Vec<u64>,
     pub(crate) act: Act,
     /// What the handler published meanwhile: the event, where it went, and the answer.
     pub(crate) published: Option<(u64, Option<u32>, Answer)>,
+}
+
+/// A loss, as the members heard of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Gap {
+    pub(crate) group: u8,
+    pub(crate) partition: u32,
+    pub(crate) from: u64,
+    pub(crate) to: u64,
+    pub(crate) overwritten: u64,
+    pub(crate) expired: u64,
+}
+
+/// What members see, in order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Seen {
+    Call(Call),
+    Gap(Gap),
+}
+
+/// How a record was lost to whoever had not read it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Gone {
+    Overwritten,
+    Expired,
 }
 
 /// What remains of a buried record.
@@ -59,6 +86,7 @@ pub(crate) struct Books {
     pub(crate) acked: u64,
     pub(crate) dead: u64,
     pub(crate) skipped: u64,
+    pub(crate) expired: u64,
     pub(crate) pending: u64,
     pub(crate) retried: u64,
 }
@@ -67,7 +95,20 @@ pub(crate) struct Books {
 pub(crate) struct Log {
     /// Every record there ever was, by offset.
     pub(crate) serials: Vec<u64>,
+    /// When each was published, and how it was lost.
+    pub(crate) created: Vec<u64>,
+    pub(crate) gone: Vec<Option<Gone>>,
     pub(crate) earliest: u64,
+    /// Everything before this is too old.
+    pub(crate) floor: u64,
+    /// The earliest when the last step began.
+    pub(crate) settled: u64,
+    pub(crate) expired: u64,
+    /// While there is no group on a topic that drops its oldest: what comes from here on nobody has had.
+    pub(crate) alone: Option<u64>,
+    /// Of each record, whether it was overwritten before every group had it done.
+    pub(crate) dropped: Vec<bool>,
+    pub(crate) rejected: u64,
     /// What gates while no group does, on a topic that keeps its backlog.
     pub(crate) base: Option<u64>,
 }
@@ -79,6 +120,10 @@ pub(crate) struct Lane {
     /// Where the cursor was when the last step began.
     pub(crate) settled: u64,
     pub(crate) start: u64,
+    /// What is missing right before the cursor.
+    pub(crate) lost: u64,
+    /// Up to where records may be in a handler's hand, within a step.
+    pub(crate) hand: u64,
     /// Failed calls of the handler with the record at the cursor.
     pub(crate) tried: u32,
     pub(crate) due: Option<u64>,
@@ -101,23 +146,45 @@ impl Log {
     pub(crate) fn end(&self) -> u64 {
         self.serials.len() as u64
     }
+
+    pub(crate) fn dropped(&self) -> u64 {
+        self.dropped.iter().map(|dropped| u64::from(*dropped)).sum()
+    }
+
+    /// How many of the records in between were overwritten, and how many became too old.
+    pub(crate) fn missing(&self, from: u64, to: u64) -> (u64, u64) {
+        let gone = (from..to).map(|at| self.gone[at as usize]);
+        gone.fold((0, 0), |(overwritten, expired), gone| match gone {
+            Some(Gone::Overwritten) => (overwritten + 1, expired),
+            Some(Gone::Expired) => (overwritten, expired + 1),
+            None => (overwritten, expired),
+        })
+    }
 }
 
 impl Lane {
-    pub(crate) fn books(&self, end: u64) -> Books {
-        Books { pending: end - self.cursor, ..self.books }
+    /// The books of the lane over its log: what is lost counts, whether the lane has noticed or not.
+    pub(crate) fn books(&self, log: &Log) -> Books {
+        let (overwritten, expired) = log.missing(self.cursor, log.earliest);
+        Books {
+            skipped: self.books.skipped + overwritten,
+            expired: self.books.expired + expired,
+            pending: log.end() - self.cursor - overwritten - expired,
+            ..self.books
+        }
     }
 
     /// The books of the lane balance.
-    pub(crate) fn check(&self, end: u64) {
-        let books = self.books(end);
-        let came = end - self.start + books.replayed;
-        let went = books.acked + books.dead + books.skipped + books.pending;
+    pub(crate) fn check(&self, log: &Log) {
+        let books = self.books(log);
+        let came = log.end() - self.start + books.replayed;
+        let went = books.acked + books.dead + books.skipped + books.expired + books.pending;
         assert_eq!(came, went, "the twin's own books are wrong: {self:?}");
     }
 
     pub(crate) fn pass(&mut self) {
         self.cursor += 1;
+        self.lost = 0;
         self.tried = 0;
         self.due = None;
     }

@@ -1,7 +1,7 @@
 //! The real broker, driven by hand: the manual clock, the manual executor, handlers that do as they are told.
 
 use crate::ops::{Act, BACKOFF_CAP, From, Keep, Setup, To};
-use crate::parts::{Answer, Call, Letter, Stored};
+use crate::parts::{Answer, Call, Gap, Letter, Seen, Stored};
 use ringlog::{
     Batch, BatchError, BatchOutcome, Broker, BrokerConfig, Failure, Group, GroupConfig, IntoBatchOutcome, Manual,
     ManualClock, Member, Outcome, Producer, PublishError, Record, Retain, Retry, SeekTo, Share, Topic, TopicConfig,
@@ -49,7 +49,7 @@ pub(crate) struct Real {
     pub(crate) topic: Topic<Event>,
     pub(crate) groups: BTreeMap<u8, RealGroup>,
     producer: Option<Producer<Event>>,
-    calls: Shared<Vec<Call>>,
+    seen: Shared<Vec<Seen>>,
     alive: Arc<AtomicUsize>,
     serials: Arc<AtomicU64>,
     setup: Setup,
@@ -71,6 +71,11 @@ impl Real {
             .optional_key(|event: &Event| event.key.as_ref().map(|key| &key[..]))
             .retain(retain)
             .block(Some(Duration::ZERO));
+        let config = if setup.drops { config.drop_oldest() } else { config };
+        let config = match setup.age {
+            Some(millis) => config.max_age(Duration::from_millis(millis)),
+            None => config,
+        };
         let (topic, producer) = if setup.exclusive {
             let (topic, producer) = broker.create_exclusive("t", config).expect("good settings");
             (topic, Some(producer))
@@ -78,8 +83,8 @@ impl Real {
             (broker.create_topic("t", config).expect("good settings"), None)
         };
         let manual = Manual::new(setup.seed);
-        let (groups, calls, alive, serials) = Default::default();
-        Self { clock, manual, broker, topic, producer, groups, calls, alive, serials, setup: setup.clone(), joined: 0 }
+        let (groups, seen, alive, serials) = Default::default();
+        Self { clock, manual, broker, topic, producer, groups, seen, alive, serials, setup: setup.clone(), joined: 0 }
     }
 
     fn event(&self, serial: u64, key: Option<u8>) -> Event {
@@ -153,7 +158,13 @@ impl Real {
         };
         let cap = Duration::from_millis(BACKOFF_CAP);
         let retry = Retry::exponential(self.setup.attempts).first(Duration::from_millis(self.setup.backoff)).max(cap);
-        let config = config.retry(retry).letters(self.setup.letters);
+        let seen = self.seen.clone();
+        let note = move |gap: &ringlog::Gap| {
+            let &ringlog::Gap { partition, from, to, overwritten, expired, .. } = gap;
+            let gap = Gap { group: name, partition, from, to, overwritten, expired };
+            seen.lock().expect("no panic holds it").push(Seen::Gap(gap));
+        };
+        let config = config.retry(retry).letters(self.setup.letters).on_gap(note);
         let group = self.topic.group(&format!("g{name}"), config).expect("a new group with good settings");
         self.groups.insert(name, RealGroup { group, script: Shared::default(), members: Vec::new() });
     }
@@ -163,26 +174,29 @@ impl Real {
         self.joined += 1;
         let member = format!("m{}", self.joined);
         let publish = self.nested();
-        let (calls, noted) = (self.calls.clone(), member.clone());
+        let (seen, noted) = (self.seen.clone(), member.clone());
         let real = self.groups.get_mut(&name).expect("the group exists");
         let script = real.script.clone();
         let builder = real.group.member(&member).run(&self.manual);
-        let call = move |partition, offset, attempt, serials| {
+        let call = move |partition, offset, attempt, lost_before, serials| {
             let act = script.lock().expect("no panic holds it").pop_front().unwrap_or(Act::Ack);
             let published = publish(act);
-            let call = Call { group: name, member: noted.clone(), partition, offset, attempt, serials, act, published };
-            calls.lock().expect("no panic holds it").push(call);
+            let (group, member) = (name, noted.clone());
+            let call = Call { group, member, partition, offset, attempt, lost_before, serials, act, published };
+            seen.lock().expect("no panic holds it").push(Seen::Call(call));
             act
         };
         let joined = if batches {
             builder.subscribe_batch(move |batch: &Batch<'_, Event>| {
                 let serials: Vec<u64> = batch.iter().map(|record| record.serial).collect();
-                let act = call(batch.partition(), batch.offset(), batch.get(0).attempt(), serials);
+                let (attempt, lost) = (batch.get(0).attempt(), batch.lost_before());
+                let act = call(batch.partition(), batch.offset(), attempt, lost, serials);
                 batch_outcome(act, batch.len())
             })
         } else {
             builder.subscribe(move |record: &Record<'_, Event>| {
-                outcome(call(record.partition(), record.offset(), record.attempt(), vec![record.serial]))
+                let (attempt, lost) = (record.attempt(), record.lost_before());
+                outcome(call(record.partition(), record.offset(), attempt, lost, vec![record.serial]))
             })
         };
         let joined = joined.map_err(|error| error.to_string())?;
@@ -244,9 +258,9 @@ impl Real {
         self.groups[&name].group.seek(partition, to).expect("a partition of a living group")
     }
 
-    /// What the handlers saw since the last time.
-    pub(crate) fn calls(&self) -> Vec<Call> {
-        std::mem::take(&mut self.calls.lock().expect("no panic holds it"))
+    /// What handlers and hooks saw since the last time.
+    pub(crate) fn seen(&self) -> Vec<Seen> {
+        std::mem::take(&mut self.seen.lock().expect("no panic holds it"))
     }
 
     pub(crate) fn letters(&self, name: u8) -> Vec<Letter> {

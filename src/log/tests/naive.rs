@@ -140,6 +140,7 @@ impl Pair {
                 assert_eq!((gap.from, gap.to, gap.expired), (from, Seq::new(first as u64), missed.expired));
                 assert_eq!(gap.overwritten(), missed.overwritten);
                 self.log.pass(gate, epoch, &gap).unwrap();
+                self.log.passed(&gap);
                 first
             }
             Read::Ready(run) => {
