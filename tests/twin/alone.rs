@@ -15,7 +15,18 @@ fn twin(partitions: u32, capacity: u64, keep: Keep) -> Twin {
 
 fn call(twin: &Twin, offset: u64, attempt: u32, act: Act) -> Call {
     let serials = vec![twin.logs[0].serials[offset as usize]];
-    Call { group: 0, member: "m".into(), partition: 0, offset, attempt, lost_before: 0, serials, act, published: None }
+    Call {
+        group: 0,
+        member: "m".into(),
+        partition: 0,
+        offset,
+        attempt,
+        lost_before: 0,
+        serials,
+        act,
+        published: None,
+        inside: None,
+    }
 }
 
 // B-V13

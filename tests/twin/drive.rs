@@ -2,7 +2,7 @@
 
 use crate::model::{Census, Twin};
 use crate::ops::{Act, Op, Setup, To};
-use crate::parts::{Answer, Books, Seen, Stored};
+use crate::parts::{Answer, Seen, Stored};
 use crate::real::Real;
 use ringlog::Manual;
 
@@ -278,15 +278,7 @@ impl Case {
         let stats = real.stats();
         for (p, lane) in twin.lanes.iter().enumerate() {
             let (seen, books) = (&stats.lanes[p], lane.books(&self.twin.logs[p]));
-            let real = Books {
-                replayed: seen.replayed,
-                acked: seen.acked,
-                dead: seen.dead,
-                skipped: seen.skipped,
-                expired: seen.expired,
-                pending: seen.lag(),
-                retried: seen.retried,
-            };
+            let real = crate::real::books(seen);
             same!(seen.committed, lane.cursor, "committed of group {name}, partition {p}");
             same!(real, books, "the books of group {name}, partition {p}");
             same!(seen.refused, 0, "refused commits of group {name}, partition {p}");

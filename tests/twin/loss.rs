@@ -2,7 +2,7 @@
 
 use crate::model::Twin;
 use crate::ops::Keep;
-use crate::parts::{Gap, Gone};
+use crate::parts::{Books, Call, Gap, Gone};
 
 impl Twin {
     /// The position of the slowest group of partition `p`, or of the topic's own gate.
@@ -65,6 +65,28 @@ impl Twin {
         let Some(slowest) = lanes.map(|lane| lane.cursor.max(lane.hand)).min() else { return };
         for at in slowest as usize..log.earliest as usize {
             log.dropped[at] |= log.gone[at] == Some(Gone::Overwritten);
+        }
+    }
+
+    /// What a handler that published saw of its lane: what it has in hand is pending, gone or not; all else that is gone is
+    /// lost. Where a run may be longer than what the handler was given, the broker alone knows what is in hand.
+    pub(crate) fn inside(&self, call: &Call) -> Result<(), String> {
+        let (log, lane) =
+            (&self.logs[call.partition as usize], &self.groups[&call.group].lanes[call.partition as usize]);
+        let len = call.serials.len() as u64;
+        if len < self.setup.capacity / 8 {
+            return Ok(());
+        }
+        let (overwritten, expired) = log.missing(lane.cursor + len, log.earliest);
+        let want = Books {
+            skipped: lane.books.skipped + overwritten,
+            expired: lane.books.expired + expired,
+            pending: log.end() - lane.cursor - overwritten - expired,
+            ..lane.books
+        };
+        match call.inside {
+            Some(seen) if seen == want => Ok(()),
+            seen => Err(format!("a handler saw its lane's books as {seen:?}, the twin has {want:?}: {call:?}")),
         }
     }
 

@@ -248,6 +248,7 @@ impl Twin {
         }
         if let Some(published) = &call.published {
             self.nested(call, published)?;
+            self.inside(call)?;
         }
         if call.attempt > 1 && self.last.insert((name, p), call.member.clone()).as_ref() != Some(&call.member) {
             self.note("attempts moved to another member");

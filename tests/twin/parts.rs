@@ -43,6 +43,8 @@ pub(crate) struct Call {
     pub(crate) act: Act,
     /// What the handler published meanwhile: the event, where it went, and the answer.
     pub(crate) published: Option<(u64, Option<u32>, Answer)>,
+    /// The books of its lane that a handler saw that published.
+    pub(crate) inside: Option<Books>,
 }
 
 /// A loss, as the members heard of it.

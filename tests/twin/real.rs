@@ -1,10 +1,11 @@
 //! The real broker, driven by hand: the manual clock, the manual executor, handlers that do as they are told.
 
 use crate::ops::{Act, BACKOFF_CAP, From, Keep, Setup, To};
-use crate::parts::{Answer, Call, Gap, Letter, Seen, Stored};
+use crate::parts::{Answer, Books, Call, Gap, Letter, Seen, Stored};
 use ringlog::{
-    Batch, BatchError, BatchOutcome, Broker, BrokerConfig, Failure, Group, GroupConfig, IntoBatchOutcome, Manual,
-    ManualClock, Member, Outcome, Producer, PublishError, Record, Retain, Retry, SeekTo, Share, Topic, TopicConfig,
+    Batch, BatchError, BatchOutcome, Broker, BrokerConfig, Failure, Group, GroupConfig, IntoBatchOutcome, LaneStats,
+    Manual, ManualClock, Member, Outcome, Producer, PublishError, Record, Retain, Retry, SeekTo, Share, Topic,
+    TopicConfig,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -178,11 +179,13 @@ impl Real {
         let real = self.groups.get_mut(&name).expect("the group exists");
         let script = real.script.clone();
         let builder = real.group.member(&member).run(&self.manual);
+        let mine = real.group.clone();
         let call = move |partition, offset, attempt, lost_before, serials| {
             let act = script.lock().expect("no panic holds it").pop_front().unwrap_or(Act::Ack);
             let published = publish(act);
+            let inside = published.as_ref().map(|_| books(&mine.stats_of(partition).expect("its own partition")));
             let (group, member) = (name, noted.clone());
-            let call = Call { group, member, partition, offset, attempt, lost_before, serials, act, published };
+            let call = Call { group, member, partition, offset, attempt, lost_before, serials, act, published, inside };
             seen.lock().expect("no panic holds it").push(Seen::Call(call));
             act
         };
@@ -280,6 +283,18 @@ impl Real {
         let alive = self.alive.clone();
         std::mem::drop(self);
         alive.load(Ordering::Relaxed)
+    }
+}
+
+pub(crate) fn books(seen: &LaneStats) -> Books {
+    Books {
+        replayed: seen.replayed,
+        acked: seen.acked,
+        dead: seen.dead,
+        skipped: seen.skipped,
+        expired: seen.expired,
+        pending: seen.lag(),
+        retried: seen.retried,
     }
 }
 
