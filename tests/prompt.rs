@@ -256,6 +256,58 @@ fn what_is_left_goes_with_the_topic_once() {
     bin.holds(7);
 }
 
+// B-10, A-46
+#[test]
+fn what_is_overwritten_before_a_group_had_it_is_dropped_once_at_the_latest_when_the_group_is_past_it() {
+    for capacity in [1, 2, 3, 4, 7, 1024] {
+        let ((broker, manual), bin) = (broker(), Bin::default());
+        let topic = broker.create_topic("t", unacked(capacity).drop_oldest()).unwrap();
+        let group = topic.group("g", GroupConfig::earliest()).unwrap();
+        group.member("m").run(&manual).subscribe(|_| ()).unwrap();
+        let end = 3 * capacity as u64 + 5;
+        for round in 0..3 {
+            group.pause();
+            (end * round..end * (round + 1)).for_each(|n| _ = topic.publish(bin.value(n)).unwrap());
+            let kept = end * (round + 1) - capacity as u64;
+            assert!(bin.numbers().into_iter().all(|n| n < kept), "dropped while it is retained");
+            group.resume();
+            manual.run(usize::MAX);
+            bin.holds(end * (round + 1));
+        }
+        // Nobody is there: dropped at once.
+        group.pause();
+        topic.publish(bin.value(3 * end)).unwrap();
+        assert!(group.delete());
+        bin.holds(3 * end + 1);
+        topic.publish(bin.value(3 * end + 1)).unwrap();
+        bin.holds(3 * end + 2);
+    }
+}
+
+// B-10, A-51
+#[test]
+fn what_is_too_old_is_dropped_by_whoever_notices() {
+    for lossy in [false, true] {
+        let (clock, bin, manual) = (Arc::new(ManualClock::new()), Bin::default(), Manual::new(3));
+        let broker = Broker::with(BrokerConfig::new().clock(clock.clone()));
+        let config = unacked(7).max_age(Duration::from_secs(1));
+        let topic = broker.create_topic("t", if lossy { config.drop_oldest() } else { config }).unwrap();
+        let group = topic.group("g", GroupConfig::earliest()).unwrap();
+        group.member("m").run(&manual).subscribe(|_| ()).unwrap();
+        group.pause();
+        (0..5).for_each(|n| _ = topic.publish(bin.value(n)).unwrap());
+        clock.advance(Duration::from_secs(1));
+        topic.publish(bin.value(5)).unwrap();
+        bin.holds(0);
+        clock.advance(Duration::from_nanos(1));
+        topic.publish(bin.value(6)).unwrap();
+        bin.holds(5);
+        group.resume();
+        manual.run(usize::MAX);
+        bin.holds(7);
+    }
+}
+
 /// How often each value was dropped.
 struct Counted(usize, Arc<Vec<AtomicU8>>);
 
