@@ -43,8 +43,11 @@ fn dropped(bin: &Bin, nth: u64) -> bool {
 }
 
 fn ring(capacity: usize, producers: Producers) -> Arc<Ring<Noisy>> {
-    let options = Options { prompt: true, ..Options::new(Capacity::new(capacity).unwrap(), producers) };
-    let ring = Ring::with_spares(options, 0).unwrap();
+    ring_with(Options::new(Capacity::new(capacity).unwrap(), producers))
+}
+
+fn ring_with(options: Options) -> Arc<Ring<Noisy>> {
+    let ring = Ring::with_spares(Options { prompt: true, ..options }, 0).unwrap();
     ring.share();
     ring
 }
@@ -54,7 +57,7 @@ struct Group(Arc<Ring<Noisy>>, Arc<Gate>, Reader<Noisy>);
 
 impl Group {
     fn new(ring: &Arc<Ring<Noisy>>) -> Self {
-        let gate = ring.join(Start::End, 0);
+        let gate = if ring.is_lossy() { ring.follow(Start::End, 0) } else { ring.join(Start::End, 0) };
         ring.sweep();
         let reader = ring.reader(gate.position()).covered_by(gate.clone());
         Self(ring.clone(), gate, reader)
@@ -75,7 +78,11 @@ impl Group {
                 run.len() as u64
             }
             Peek::Pending => return Err("nothing"),
-            Peek::Lapped { .. } => return Err("lapped"),
+            Peek::Lapped { earliest } => {
+                let _ = gate.commit(epoch, from, earliest);
+                ring.release(from, earliest);
+                return Err("lapped");
+            }
         };
         let to = from.plus(count);
         reader.advance(to);
@@ -167,7 +174,8 @@ fn a_page_is_used_again_once_it_is_empty() {
 /// What somebody does to a group's cursor while the group's handler runs, and another group commits.
 fn in_hand(what: fn(&Ring<Noisy>, &Gate)) -> impl Fn(&Tally) + Send + Sync + 'static {
     move |tally| {
-        let (ring, bin) = (ring(2, Producers::Exclusive), Bin::default());
+        let options = Options::new(Capacity::new(2).unwrap(), Producers::Exclusive);
+        let (ring, bin) = (ring_with(Options { timed: true, ..options }), Bin::default());
         let mut pen = ring.exclusive().unwrap();
         let (mut slow, mut other) = (Group::new(&ring), Group::new(&ring));
         (0..2).for_each(|n| assert!(pen.try_push(Noisy::new(n, &bin)).is_ok()));
@@ -209,6 +217,46 @@ fn a_hand_against_a_delete() {
             ring.leave(gate);
             ring.sweep();
         }),
+    );
+}
+
+#[test]
+fn a_hand_against_the_floor() {
+    Model::new("hand against floor").at_least(100).run(
+        &["committed", "nothing", "lapped"],
+        in_hand(|ring, _| {
+            ring.raise_floor(Seq::new(2));
+            ring.release(Seq::ZERO, Seq::new(2));
+        }),
+    );
+}
+
+/// A producer that waits for nobody: it drops what it needs the place of, but not what a reader holds.
+#[test]
+fn a_hand_against_a_producer_that_overwrites() {
+    Model::new("hand against overwriting").preemptions(1).at_least(100).run(
+        &["committed", "nothing", "lapped", "dropped early"],
+        |tally| {
+            let options = Options::new(Capacity::new(1).unwrap(), Producers::Exclusive);
+            let (ring, bin) = (ring_with(Options { lossy: true, ..options }), Bin::default());
+            let mut group = Group::new(&ring);
+            let producer = {
+                let (ring, bin, tally) = (ring.clone(), bin.clone(), tally.clone());
+                thread::spawn(move || {
+                    let mut pen = ring.exclusive().unwrap();
+                    (0..4).for_each(|n| assert!(pen.try_push(Noisy::new(n, &bin)).is_ok()));
+                    if dropped(&bin, 0) {
+                        tally.saw("dropped early");
+                    }
+                })
+            };
+            for _ in 0..2 {
+                tally.saw(group.run().map_or_else(|why| why, |_| "committed"));
+            }
+            producer.join().unwrap();
+            while group.run() != Err("nothing") {}
+            assert!((0..4).all(|nth| dropped(&bin, nth)), "a record was left");
+        },
     );
 }
 
