@@ -55,6 +55,7 @@ impl<T: Send + Sync + 'static> Topic<T> {
         // A clone goes in, so that nothing of the user's is dropped while the list is being changed.
         let make = || Inner::new(core.spec(name, config.clone()));
         let inner = core.groups.get_or_make(name, |there| there.check(&config), make, closed)?;
+        core.logs.iter().for_each(|log| log.sweep()); // only now, for destructors may look at the list
         Ok(core.group_handle(inner))
     }
 

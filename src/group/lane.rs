@@ -173,7 +173,7 @@ impl<T: Send + Sync + 'static> Lane<T> {
                 return None;
             }
             let want = match to {
-                SeekTo::Earliest => self.log.earliest(),
+                SeekTo::Earliest => self.log.earliest_only(),
                 SeekTo::Latest => self.log.end(),
                 SeekTo::Offset(offset) => within(&self.log, offset),
             };
@@ -184,7 +184,7 @@ impl<T: Send + Sync + 'static> Lane<T> {
         };
         // Outside the lock: a waker is somebody else's code.
         self.log.not_full().wake_all();
-        self.log.ring().sweep();
+        self.log.sweep();
         Some(moved)
     }
 
@@ -250,7 +250,7 @@ impl<T: Send + Sync + 'static> Lane<T> {
         let end = self.log.end().later(committed);
         let mut missed = Missed::default();
         if self.loses {
-            let earliest = self.log.earliest().earlier(end);
+            let earliest = self.log.earliest_only().earlier(end);
             if taken.precedes(earliest) {
                 missed = self.log.missed(taken, earliest);
             }
@@ -302,7 +302,7 @@ impl<T: Send + Sync + 'static> Lane<T> {
 /// The offset, or the nearest one that is kept. Compared as numbers: positions compare by distance, and an offset from
 /// outside may be any number.
 fn within<T: Send + Sync + 'static>(log: &Log<T>, offset: u64) -> Seq {
-    Seq::new(offset.max(log.earliest().get()).min(log.end().get()))
+    Seq::new(offset.max(log.earliest_only().get()).min(log.end().get()))
 }
 
 impl<T> fmt::Debug for Lane<T> {

@@ -41,7 +41,7 @@ use crate::{
     seq::Seq,
     sync::{
         CachePadded, Mutex, MutexGuard,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
         explore,
         hint::{heavy_barrier, light_barrier},
         lock,
@@ -59,12 +59,15 @@ pub(super) struct Age<T> {
     next: CachePadded<AtomicU64>,
     /// Looks for what is too old; whoever has it may.
     looker: Mutex<Reader<T>>,
+    /// What was forgotten may still have to be dropped: whoever noticed must not.
+    owes: AtomicBool,
 }
 
 impl<T: Send + Sync + 'static> Age<T> {
     pub(super) fn new(limit: Duration, ring: &Ring<T>) -> Self {
         let limit = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
-        Self { limit, next: CachePadded::new(AtomicU64::new(NEVER)), looker: Mutex::new(ring.reader(ring.earliest())) }
+        let (next, owes) = (CachePadded::new(AtomicU64::new(NEVER)), AtomicBool::new(false));
+        Self { limit, next, looker: Mutex::new(ring.reader(ring.earliest())), owes }
     }
 
     /// When a record of time `created` is too old.
@@ -134,7 +137,8 @@ impl<T: Send + Sync + 'static> Log<T> {
     /// Forgets the records that are too old by the clock.
     pub fn expire(&self) {
         if let Some(age) = self.age() {
-            self.draw_line(age, lock(&age.looker), self.clock.now());
+            self.drop_old(self.draw_line(age, lock(&age.looker), self.clock.now()));
+            self.drop_owed(age);
         }
     }
 
@@ -144,19 +148,46 @@ impl<T: Send + Sync + 'static> Log<T> {
         if let Some(age) = self.age() {
             let now = self.clock.now();
             if age.is_due(now) {
-                self.draw_line(age, lock(&age.looker), now);
+                self.drop_old(self.draw_line(age, lock(&age.looker), now));
+            }
+            self.drop_owed(age);
+        }
+    }
+
+    /// The same, for who holds a lock: what is dropped at once, if anything is, is left to the next look or sweep.
+    pub(super) fn look_only(&self) {
+        if let Some(age) = self.age() {
+            let now = self.clock.now();
+            if age.is_due(now) && self.draw_line(age, lock(&age.looker), now).is_some() && self.ring().is_prompt() {
+                age.owes.store(true, Ordering::Relaxed);
             }
         }
     }
 
-    /// Forgets what is too old, unless somebody is at it; whether that made room.
-    fn expire_unless_busy(&self, age: &Age<T>, now: Time) -> bool {
-        age.looker.try_lock().is_ok_and(|looker| self.draw_line(age, looker, now))
+    #[inline]
+    fn drop_owed(&self, age: &Age<T>) {
+        if age.owes.load(Ordering::Relaxed) && age.owes.swap(false, Ordering::Relaxed) {
+            self.ring().sweep();
+        }
     }
 
-    /// Raises the line to the first record that is not too old at `now`. Whether that forgot anything.
+    /// What was retained from there on has been forgotten in part; whether it was.
+    fn drop_old(&self, forgotten: Option<Seq>) -> bool {
+        if let Some(from) = forgotten {
+            self.ring().release(from, self.ring().earliest());
+        }
+        forgotten.is_some()
+    }
+
+    /// Forgets what is too old, unless somebody is at it; whether that made room.
+    fn expire_unless_busy(&self, age: &Age<T>, now: Time) -> bool {
+        let forgotten = age.looker.try_lock().ok().and_then(|looker| self.draw_line(age, looker, now));
+        self.drop_old(forgotten)
+    }
+
+    /// Raises the line to the first record that is not too old at `now`. Whether that forgot anything, and from where on.
     #[cold]
-    fn draw_line(&self, age: &Age<T>, mut looker: MutexGuard<'_, Reader<T>>, now: Time) -> bool {
+    fn draw_line(&self, age: &Age<T>, mut looker: MutexGuard<'_, Reader<T>>, now: Time) -> Option<Seq> {
         let (begun, mut forgot) = (self.gates.earliest(self.ring()), false);
         loop {
             let (to, next) = age.first_young(&mut looker, self.gates.earliest(self.ring()), now);
@@ -177,9 +208,8 @@ impl<T: Send + Sync + 'static> Log<T> {
         drop(looker);
         if forgot {
             self.not_full().notify();
-            self.ring().release(begun, self.ring().earliest());
         }
-        forgot
+        forgot.then_some(begun)
     }
 
     /// An append where records have an age: the time of its record, after a look at what is too old.

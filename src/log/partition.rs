@@ -174,6 +174,12 @@ impl<T: Send + Sync + 'static> Log<T> {
         self.gates.earliest(&self.ring)
     }
 
+    /// As [`earliest`](Self::earliest), for who holds a lock: no destructor runs here.
+    pub fn earliest_only(&self) -> Seq {
+        self.look_only();
+        self.gates.earliest(&self.ring)
+    }
+
     /// How many records are kept.
     pub fn len(&self) -> u64 {
         self.end().lag_behind(self.earliest())
@@ -196,14 +202,19 @@ impl<T: Send + Sync + 'static> Log<T> {
         &self.not_full
     }
 
-    /// Adds a group's gate. `gate.position()` says where it landed. The tag `u64::MAX` is the partition's own.
+    /// Adds a group's gate. `gate.position()` says where it landed. The tag `u64::MAX` is the partition's own. A
+    /// [`sweep`](Self::sweep) follows.
     pub fn join(&self, want: Start, tag: u64) -> Arc<Gate> {
         debug_assert_ne!(tag, OWN, "the tag of the partition's own gate");
-        self.look();
+        self.look_only();
         let gate = self.gates.join(&self.ring, want, tag);
         self.not_full.wake_all(); // the partition's own gate may have stood further back
-        self.ring.sweep();
         gate
+    }
+
+    /// After a gate came or was moved, outside every lock: what nobody wants any more is dropped, where it is at once.
+    pub fn sweep(&self) {
+        self.ring.sweep();
     }
 
     /// Removes a group's gate; its commits are refused from now on. Once is enough.

@@ -123,9 +123,9 @@ impl<T: Send + Sync + 'static> Log<T> {
         self.gates.missed(self.ring(), from, to)
     }
 
-    /// As [`Log::seek`], wakes nobody, and says what was gone of the records it went over.
+    /// As [`Log::seek`], wakes nobody, drops nothing (a [`sweep`](Self::sweep) follows), and says what was gone of the records it went over.
     pub fn relocate(&self, gate: &Gate, want: Seq) -> Relocated {
-        self.look();
+        self.look_only();
         self.gates.relocate(self.ring(), gate, want)
     }
 }

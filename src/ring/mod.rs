@@ -171,6 +171,7 @@ pub use times::Times;
 pub use types::{Fenced, Moved, Options, OutOfMemory, Producers, Refused, Start, Why};
 
 use std::fmt;
+use std::mem::needs_drop;
 use std::ops::Deref;
 
 use crate::seq::{Capacity, Geometry, Seq, Stamped};
@@ -182,7 +183,7 @@ use crate::sync::{Arc, CachePadded, Mutex};
 use bias::Bias;
 use hold::Holds;
 use pages::Pages;
-use release::Prompt;
+use release::Lines;
 use table::Table;
 use tail::Tail;
 
@@ -204,13 +205,15 @@ pub struct Body<T> {
     floor: CachePadded<AtomicU64>,
     lossy: bool,
     timed: bool,
+    /// Whether it is a prompt one, and has records that care.
+    prompt: bool,
     table: Table,
     pages: Pages<T>,
     holds: Holds,
     gates: EpochCell<Vec<Shared>>,
     joining: Mutex<Vec<Shared>>,
     exclusive_taken: AtomicBool,
-    prompt: Prompt,
+    lines: Lines,
 }
 
 impl<T: Send + Sync + 'static> Ring<T> {
@@ -222,7 +225,7 @@ impl<T: Send + Sync + 'static> Ring<T> {
     /// A ring with another number of spare pages: with none, pages come round soonest, which is what models want.
     pub fn with_spares(options: Options, spares: usize) -> Result<Arc<Self>, OutOfMemory> {
         let Options { capacity, producers, first, lossy, timed, .. } = options;
-        let prompt = Prompt::new::<T>(&options);
+        let options = Options { prompt: options.prompt && needs_drop::<T>(), ..options };
         let geometry = Geometry::new(capacity);
         let body = Body {
             geometry,
@@ -232,13 +235,14 @@ impl<T: Send + Sync + 'static> Ring<T> {
             floor: CachePadded::new(AtomicU64::new(0)),
             lossy,
             timed,
+            prompt: options.prompt,
             table: Table::new(geometry.pages()),
-            pages: Pages::new(geometry.pages() + spares, geometry.slots(), options, prompt.on)?,
+            pages: Pages::new(geometry.pages() + spares, geometry.slots(), options)?,
             holds: Holds::new(),
             gates: EpochCell::new(Vec::new()),
             joining: Mutex::new(Vec::new()),
             exclusive_taken: AtomicBool::new(false),
-            prompt,
+            lines: Lines::new(),
         };
         Ok(Arc::new(Self(Arc::new(body))))
     }

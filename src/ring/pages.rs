@@ -101,8 +101,8 @@ pub(super) struct Pages<T> {
 }
 
 impl<T> Pages<T> {
-    /// `count` pages of `slots` slots, as `options` has it; whether they are a prompt ring's was decided.
-    pub(super) fn new(count: usize, slots: usize, options: Options, prompt: bool) -> Result<Self, OutOfMemory> {
+    /// `count` pages of `slots` slots, as `options` has it.
+    pub(super) fn new(count: usize, slots: usize, options: Options) -> Result<Self, OutOfMemory> {
         let (shared, timed) = (options.producers == Producers::Shared, options.timed);
         let mut slab = Block::new(count, slots, shared, timed)?;
         if options.prefault {
@@ -110,7 +110,7 @@ impl<T> Pages<T> {
         }
         let fixed = (0..count).map(|nth| (slab.page(nth), State::default())).collect();
         let (extra, extras) = (Chunks::new(), AtomicUsize::new(0));
-        let released = prompt.then(|| (0..count).map(|_| CachePadded::default()).collect());
+        let released = options.prompt.then(|| (0..count).map(|_| CachePadded::default()).collect());
         let (tagged, claims_may_stall, overwrites) = (shared, shared, options.lossy || timed);
         Ok(Self { slots, tagged, timed, fixed, slab, extra, extras, claims_may_stall, released, overwrites })
     }

@@ -95,7 +95,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::ring::slot::{DROPPED, EMPTY, PUBLISHED, Page};
 use crate::ring::table::Found;
-use crate::ring::{Body, Options, Shared};
+use crate::ring::{Body, Shared};
 use crate::seq::Seq;
 use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use crate::sync::atomic::{AtomicU64, fence};
@@ -107,20 +107,17 @@ const ALL: u64 = u64::MAX;
 
 /// What a prompt ring has of its own.
 #[derive(Debug)]
-pub(super) struct Prompt {
-    /// Whether it is one.
-    pub(super) on: bool,
+pub(super) struct Lines {
     /// Nobody comes in below.
     front: CachePadded<AtomicU64>,
     /// Who publishes below it releases what it published.
     late: CachePadded<AtomicU64>,
 }
 
-impl Prompt {
-    /// Records without a destructor need no release.
-    pub(super) fn new<T>(options: &Options) -> Self {
+impl Lines {
+    pub(super) fn new() -> Self {
         let word = |value| CachePadded::new(AtomicU64::new(value));
-        Self { on: options.prompt && needs_drop::<T>(), front: word(0), late: word(ALL) }
+        Self { front: word(0), late: word(ALL) }
     }
 }
 
@@ -210,20 +207,20 @@ impl<T> Body<T> {
     /// outside every lock, for that is where destructors run.
     #[inline(always)]
     pub fn is_prompt(&self) -> bool {
-        self.prompt.on
+        self.prompt
     }
 
     /// `count` records from `first` on have been published. If nobody will ever come past them, they are dropped.
     #[inline]
     pub fn published(&self, first: Seq, count: u64) {
-        if !self.prompt.on {
+        if !self.prompt {
             return;
         }
         explore();
         // ORD(published:C) SeqCst: the marks before `late`. Pairs with ORD(sweep:A).
         light_barrier();
         // ORD(late:A) Relaxed: either we see it raised, or who raised it, behind its heavy barrier, sees our marks.
-        if self.tail.nth(first) < self.prompt.late.load(Relaxed) {
+        if self.tail.nth(first) < self.lines.late.load(Relaxed) {
             self.release_range(first, count);
         }
     }
@@ -231,7 +228,7 @@ impl<T> Body<T> {
     /// A cursor has gone, or tried to go, from `from` to `to`: what everybody is past is dropped.
     #[inline]
     pub fn release(&self, from: Seq, to: Seq) {
-        if self.prompt.on {
+        if self.prompt {
             self.release_range(from, to.lag_behind(from));
         }
     }
@@ -254,12 +251,12 @@ impl<T> Body<T> {
     /// The same after cursors came, left or were moved: all pages, and those who are late are told so.
     #[cold]
     pub fn sweep(&self) {
-        if !self.prompt.on {
+        if !self.prompt {
             return;
         }
         let low = self.lowest_now();
         // ORD(late:B) Relaxed: before the marks are read by the barrier pair.
-        self.prompt.late.fetch_max(low, Relaxed);
+        self.lines.late.fetch_max(low, Relaxed);
         // ORD(sweep:A) SeqCst: `late` before the marks. Pairs with ORD(published:C).
         heavy_barrier();
         for physical in self.pages.numbers() {
@@ -275,7 +272,7 @@ impl<T> Body<T> {
             return true;
         }
         // ORD(front:A) Relaxed: before the cursors are read again by the fence.
-        self.prompt.front.fetch_max(limit, Relaxed);
+        self.lines.front.fetch_max(limit, Relaxed);
         explore();
         // ORD(release_page:A) SeqCst: the cursors that made the limit, and `front`, before the second look at the cursors
         // and the look at the hands. Pairs with ORD(in_hand:A), ORD(come_in:A), ORD(past:A).
@@ -305,27 +302,27 @@ impl<T> Body<T> {
 
     /// A cursor has been put on the list: where nobody comes in below.
     pub(super) fn come_in(&self) -> Seq {
-        if self.prompt.on {
+        if self.prompt {
             explore();
             // ORD(come_in:A) SeqCst: our cursor on the list before `front`. Pairs with ORD(release_page:A).
             fence(SeqCst);
         }
         // ORD(front:B) Relaxed: see the fence.
-        self.tail.seq(self.prompt.front.load(Relaxed))
+        self.tail.seq(self.lines.front.load(Relaxed))
     }
 
     /// Somebody listens, from `at` on.
     pub(super) fn listen(&self, at: Seq) {
-        if self.prompt.on {
+        if self.prompt {
             // ORD(late:D) Relaxed: a publisher that has seen the old value finds our cursor.
-            let _ = self.prompt.late.compare_exchange(ALL, self.tail.nth(at), Relaxed, Relaxed);
+            let _ = self.lines.late.compare_exchange(ALL, self.tail.nth(at), Relaxed, Relaxed);
         }
     }
 
     /// Nobody listens any more. Under the lock under which cursors come and go; a sweep follows.
     pub(super) fn nobody_listens(&self) {
         // ORD(late:C) Relaxed: the sweep has the barrier.
-        self.prompt.late.store(ALL, Relaxed);
+        self.lines.late.store(ALL, Relaxed);
     }
 
     /// The reader whose hand has just shown where it is: its hand is seen, or it sees what was done without it.
