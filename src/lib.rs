@@ -32,6 +32,8 @@ pub use broker::{
     Position, Producer, PublishCounts, PublishError, Published, Share, Stall, StalledBy, Sticky, Topic, TopicConfig,
 };
 #[cfg(not(ringlog_loom))]
+pub use broker::{Last, LastError, LastValue, LastValues, LastValuesIter};
+#[cfg(not(ringlog_loom))]
 pub use group::{
     Backoff, Batch, BatchOutcome, ConfigError, ControlError, Executor, Failure, Gap, GroupConfig, GroupError,
     GroupStats, IntoBatchOutcome, IntoOutcome, LaneStats, Letter, NAME_BYTES_MAX, NameError, Outcome, Place,

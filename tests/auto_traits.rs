@@ -61,6 +61,7 @@ fn handles_of_shareable_payloads_cross_threads() {
     both!(Broker, BrokerConfig, Worker, Manual, ManualClock, SystemClock, Account, GroupStats, Outcome);
     both!(Topic<String>, TopicConfig<String>, Group<String>, GroupConfig<String>, Member<String>);
     both!(Producer<String>, PublishError<String>, Letter, Gap, PartitionStats);
+    both!(ringlog::Last<String>, ringlog::LastValue<String>, ringlog::LastValues<String, u64>);
     both!(Record<'static, String>, Batch<'static, String>);
 }
 

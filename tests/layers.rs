@@ -22,6 +22,7 @@ const LAYERS: &[(&str, u8)] = &[
 const KERNEL: &[&str] = &[
     "src/sync/cell.rs",
     "src/sync/epoch.rs",
+    "src/sync/epoch/newest.rs",
     "src/sync/futex.rs",
     "src/sync/hint.rs",
     "src/ring/batch.rs",

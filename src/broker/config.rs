@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::key::Key;
+use super::last::Wishes;
 use super::partitioner::Partitioner;
 use super::route::Rule;
 use crate::group::ConfigError;
@@ -33,6 +34,7 @@ pub struct TopicConfig<T> {
     partitions: u32,
     capacity: usize,
     pub(crate) rule: Rule<T>,
+    pub(crate) last: Wishes<T>,
     pub(crate) retain: Retain,
     pub(crate) full: WhenFull,
     pub(crate) max_age: Option<Duration>,
@@ -72,6 +74,7 @@ impl<T> TopicConfig<T> {
             partitions: 1,
             capacity: 8_192,
             rule: Rule::new(),
+            last: Wishes::new(),
             retain: Retain::Recent,
             full: WhenFull::Block(Some(Duration::from_secs(1))),
             max_age: None,
@@ -240,7 +243,7 @@ impl<T> Default for TopicConfig<T> {
 
 impl<T> Clone for TopicConfig<T> {
     fn clone(&self) -> Self {
-        Self { rule: self.rule.clone(), retain: self.retain, ..*self }
+        Self { rule: self.rule.clone(), last: self.last.clone(), retain: self.retain, ..*self }
     }
 }
 
@@ -250,6 +253,7 @@ impl<T> fmt::Debug for TopicConfig<T> {
             .field("partitions", &self.partitions)
             .field("capacity", &self.capacity)
             .field("rule", &self.rule)
+            .field("last", &self.last)
             .field("retain", &self.retain)
             .field("full", &self.full)
             .field("max_age", &self.max_age)

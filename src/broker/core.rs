@@ -15,6 +15,7 @@
 use super::account::Behind;
 use super::error::{Full, Limiting, PublishError, Share};
 use super::groups::Groups;
+use super::last::Kept;
 use super::life::Life;
 use super::registry::AnyTopic;
 use super::route::{Router, Turns};
@@ -74,6 +75,9 @@ pub(crate) struct Core<T> {
     pub(crate) max_age: Option<Duration>,
     /// The one producer is elsewhere, and publishing through the topic is refused.
     pub(crate) exclusive: bool,
+    /// Nothing stands between a record and its partition: the topic is not exclusive and keeps no last values.
+    pub(crate) direct: bool,
+    pub(crate) last: Kept<T>,
     pub(crate) deleted: AtomicBool,
     pub(crate) groups: Groups<T>,
 }
@@ -101,7 +105,7 @@ impl<T: Send + Sync + 'static> Core<T> {
     ) -> Result<Published, PublishError<T>> {
         let mut value = Some(value);
         let at = value.as_ref().map_or(0, at);
-        if self.life.admits() && !self.exclusive {
+        if self.life.admits() && self.direct {
             if let Some(log) = self.logs.get(at as usize) {
                 if let Ok(appended) = log.offer(&mut value) {
                     return Ok(published(at, appended));
@@ -121,6 +125,15 @@ impl<T: Send + Sync + 'static> Core<T> {
         if !self.life.admits() {
             return Err(self.refuse(value));
         }
+        self.last.publish(value, |value| self.append_here(at, value, offer))
+    }
+
+    fn append_here(
+        &self,
+        at: u32,
+        value: T,
+        offer: impl FnOnce(&mut Option<T>) -> Option<Result<Appended, Why>>,
+    ) -> Result<Published, PublishError<T>> {
         let mut from = Some(value);
         let stored = offer(&mut from);
         match (stored, from, self.logs.get(at as usize)) {
@@ -133,7 +146,7 @@ impl<T: Send + Sync + 'static> Core<T> {
         }
     }
 
-    /// What could not be stored at once: waits, or says why not.
+    /// What could not be stored at once: keeps last values, waits, or says why not.
     #[cold]
     #[inline(never)]
     fn append_slow(
@@ -150,11 +163,18 @@ impl<T: Send + Sync + 'static> Core<T> {
             return Err(self.no_such(at, value));
         };
         let refuse = |tag| self.groups.stepped_here(tag);
-        let stored = match block {
-            Some(Duration::ZERO) => log.try_append(value),
-            block => log.append(value, self.life.within(block), &ctl(&refuse)),
-        };
-        stored.map(|appended| published(at, appended)).map_err(|error| self.explain(at, error))
+        let direct = self.direct; // then it was tried before
+        self.last.publish(value, |value| {
+            let mut value = Some(value);
+            let at_once = if direct { None } else { log.offer(&mut value).ok() };
+            let stored = match (at_once, value) {
+                (Some(appended), _) => Ok(appended),
+                (None, None) => unreachable!("what was not stored is still there"),
+                (None, Some(value)) if block == Some(Duration::ZERO) => log.try_append(value),
+                (None, Some(value)) => log.append(value, self.life.within(block), &ctl(&refuse)),
+            };
+            stored.map(|appended| published(at, appended)).map_err(|error| self.explain(at, error))
+        })
     }
 
     /// Why a publish is turned away before it reaches a partition.

@@ -210,6 +210,8 @@ impl Broker {
         let shape = config.validate()?;
         self.0.topics.check_free::<T>(&name)?;
         let logs = self.logs(&name, &config, shape, producers)?;
+        let last = config.last.over(shape.partitions.get());
+        let exclusive = producers == Producers::Exclusive;
         let core = Arc::new(Core {
             groups: Groups::new(),
             name,
@@ -220,7 +222,9 @@ impl Broker {
             turns: Turns::new(),
             block: config.full.waits(),
             max_age: config.max_age,
-            exclusive: producers == Producers::Exclusive,
+            direct: !exclusive && last.is_empty(),
+            exclusive,
+            last,
             deleted: AtomicBool::new(false),
         });
         if core.max_age.is_some() {

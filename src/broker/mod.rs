@@ -11,6 +11,7 @@ mod group;
 mod groups;
 mod handle;
 mod key;
+mod last;
 mod life;
 mod member;
 mod partitioner;
@@ -28,6 +29,7 @@ pub use self::error::{BatchError, CreateError, Full, Limiting, LookupError, Publ
 pub use self::group::Group;
 pub use self::handle::Broker;
 pub use self::key::Key;
+pub use self::last::{Last, LastError, LastValue, LastValues, LastValuesIter};
 pub use self::life::BrokerState;
 pub use self::member::{Member, NewMember};
 pub use self::partitioner::{Crc32, JavaString, Partitioner, Sticky};

@@ -27,11 +27,14 @@ pub struct Producer<T> {
     logs: Box<[LogProducer<T>]>,
     /// Of keyless records.
     turn: u64,
+    /// Nothing stands between a record and its partition: the topic keeps no last values.
+    direct: bool,
 }
 
 impl<T: Send + Sync + 'static> Producer<T> {
     pub(crate) fn new(core: Arc<Core<T>>, logs: Box<[LogProducer<T>]>) -> Self {
-        Self { core, logs, turn: 0 }
+        let direct = core.last.is_empty();
+        Self { core, logs, turn: 0, direct }
     }
 
     /// Stores `value` in the partition of its key (or of the next turn), waiting for room as long as the topic allows.
@@ -93,6 +96,9 @@ impl<T: Send + Sync + 'static> Producer<T> {
     /// lie, and the only allocation is that of the answer.
     pub fn publish_batch(&mut self, values: impl IntoIterator<Item = T>) -> Result<Vec<Share>, BatchError<T>> {
         let mut values = values.into_iter().fuse();
+        if !self.direct {
+            return self.publish_gathered(Vec::new(), None, values);
+        }
         let staging = Staging(self);
         let left_over = staging.0.stage(&mut values);
         let mut stored = Vec::with_capacity(staging.0.logs.len());
@@ -141,13 +147,13 @@ impl<T: Send + Sync + 'static> Producer<T> {
         let route = |value: &T| routed.take().unwrap_or_else(|| self.route(value));
         let shares = batch::gather(first.into_iter().chain(values), shares, core.capacity(), route)
             .map_err(|spoilt| core.spoilt(spoilt))?;
-        let mut deadline = None;
+        let (mut deadline, mut last) = (None, core.last.prepare(&shares));
         batch::store(stored, shares, |partition, share| {
             if !core.life.admits() {
                 return Err((share, core.refuse(())));
             }
             let deadline = *deadline.get_or_insert_with(|| core.life.within(core.block));
-            self.append_share(partition, share, deadline)
+            self.append_share(partition, share, deadline).inspect(|share| last.stored(share))
         })
     }
 
@@ -155,7 +161,7 @@ impl<T: Send + Sync + 'static> Producer<T> {
     /// used, or what `fresh` makes for a slot that was never used, and writes the new one over it. So buffers inside the
     /// record are used again. Never waits.
     ///
-    /// `fresh` and `fill` run before anything is claimed. Wait-free apart from them.
+    /// `fresh` and `fill` run before anything is claimed, and so does what makes last values. Wait-free apart from them.
     ///
     /// # Errors
     ///
@@ -190,10 +196,14 @@ impl<T: Send + Sync + 'static> Producer<T> {
         let Some(log) = self.logs.get_mut(partition as usize) else {
             return Err(self.core.no_such(partition, ()));
         };
-        match log.try_append_in_place(fresh, fill) {
-            Ok(appended) => Ok(published(partition, appended)),
-            Err(error) => Err(self.core.explain(partition, error)),
+        let core = &self.core;
+        let stored = |appended| published(partition, appended);
+        if self.direct {
+            return log.try_append_in_place(fresh, fill).map(stored).map_err(|error| core.explain(partition, error));
         }
+        core.last.publish_in_place(fill, |fill| {
+            log.try_append_in_place(fresh, fill).map(stored).map_err(|error| core.explain(partition, error))
+        })
     }
 
     /// The partition that [`Producer::publish`] would choose, without publishing.
@@ -221,7 +231,7 @@ impl<T: Send + Sync + 'static> Producer<T> {
     ) -> Result<Published, PublishError<T>> {
         let mut value = Some(value);
         let at = value.as_ref().map_or(0, |value| at(self, value));
-        if self.core.life.admits() {
+        if self.core.life.admits() && self.direct {
             if let Some(log) = self.logs.get_mut(at as usize) {
                 if let Ok(appended) = log.offer(&mut value) {
                     return Ok(published(at, appended));
@@ -231,7 +241,7 @@ impl<T: Send + Sync + 'static> Producer<T> {
         self.append_slow(at, &mut value, block(&self.core))
     }
 
-    /// What could not be stored at once: waits, or says why not.
+    /// What could not be stored at once: keeps last values, waits, or says why not.
     #[cold]
     #[inline(never)]
     fn append_slow(
@@ -248,11 +258,18 @@ impl<T: Send + Sync + 'static> Producer<T> {
             return Err(core.no_such(at, value));
         };
         let refuse = |tag| core.groups.stepped_here(tag);
-        let stored = match block {
-            Some(Duration::ZERO) => log.try_append(value),
-            block => log.append(value, core.life.within(block), &ctl(&refuse)),
-        };
-        stored.map(|appended| published(at, appended)).map_err(|error| core.explain(at, error))
+        let direct = self.direct; // then it was tried before
+        core.last.publish(value, |value| {
+            let mut value = Some(value);
+            let at_once = if direct { None } else { log.offer(&mut value).ok() };
+            let stored = match (at_once, value) {
+                (Some(appended), _) => Ok(appended),
+                (None, None) => unreachable!("what was not stored is still there"),
+                (None, Some(value)) if block == Some(Duration::ZERO) => log.try_append(value),
+                (None, Some(value)) => log.append(value, core.life.within(block), &ctl(&refuse)),
+            };
+            stored.map(|appended| published(at, appended)).map_err(|error| core.explain(at, error))
+        })
     }
 
     fn append_share(&mut self, partition: u32, mut share: Vec<T>, deadline: Deadline) -> Stored<T> {

@@ -151,13 +151,13 @@ impl<T: Send + Sync + 'static> Topic<T> {
         let shares = batch::shares(core.partitions.get());
         let shares = batch::gather(values.into_iter(), shares, capacity, |value| core.route(value))
             .map_err(|spoilt| core.spoilt(spoilt))?;
-        let mut deadline = None;
+        let (mut deadline, mut last) = (None, core.last.prepare(&shares));
         batch::store(Vec::with_capacity(shares.len()), shares, |partition, share| {
             if !core.life.admits() || core.exclusive {
                 return Err((share, core.refuse(())));
             }
             let deadline = *deadline.get_or_insert_with(|| core.life.within(core.block));
-            core.append_share(partition, share, deadline)
+            core.append_share(partition, share, deadline).inspect(|share| last.stored(share))
         })
     }
 

@@ -1,8 +1,8 @@
 //! An epoch-protected cell: read under a guard that never leaves the call, replaced, retired.
 //!
-//! The only file that names crossbeam-epoch. A reader pins the epoch, follows the pointer, and unpins before the call
+//! The only module that names crossbeam-epoch. A reader pins the epoch, follows the pointer, and unpins before the call
 //! returns; a value that was replaced is dropped once nobody can be reading it any more. Under loom a cell that drops
-//! nothing stands in, except in the one model of this cell itself (`--cfg crossbeam_loom`).
+//! nothing stands in, except in the models of the cells themselves (`--cfg crossbeam_loom`).
 //!
 //! # Orderings
 //!
@@ -13,6 +13,9 @@
 //! | stand_in_read:A | pointer load | Acquire | as epoch_read:A, in models; pairs with stand_in_replace:A |
 //! | stand_in_replace:A | pointer swap | AcqRel | as epoch_replace:A, in models; pairs with stand_in_read:A |
 
+mod newest;
+
+pub use newest::{Fresh, Kept, Newest, Ripe, Yard};
 #[cfg(any(not(ringlog_loom), crossbeam_loom))]
 pub use real::EpochCell;
 #[cfg(all(ringlog_loom, not(crossbeam_loom)))]
@@ -76,6 +79,23 @@ mod stand_in {
     use crate::sync::Mutex;
     use crate::sync::atomic::Ordering::{AcqRel, Acquire};
     use loom::sync::atomic::AtomicPtr;
+
+    /// A guard of nothing: what waits for its end waits for ever, and goes with the yard.
+    pub(super) struct Guard;
+
+    pub(super) fn pin() -> Guard {
+        Guard
+    }
+
+    impl Guard {
+        pub(super) fn defer(&self, _: impl FnOnce() + Send + 'static) {}
+
+        pub(super) fn flush(&self) {}
+    }
+
+    impl Drop for Guard {
+        fn drop(&mut self) {}
+    }
 
     /// The same face without epochs, for models of everything else: nothing is dropped before the cell is. The pointer
     /// is an atomic as in the real cell, so that a model sees stale values where there can be some.

@@ -22,12 +22,12 @@ mod seen;
 /// Atomic types and fences.
 pub mod atomic {
     #[cfg(ringlog_loom)]
-    pub use loom::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, fence};
+    pub use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, fence};
     #[cfg(not(ringlog_loom))]
     pub use portable_atomic::AtomicU64;
     pub use std::sync::atomic::Ordering;
     #[cfg(not(ringlog_loom))]
-    pub use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicUsize, fence};
+    pub use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicUsize, fence};
 }
 
 #[cfg(ringlog_loom)]
@@ -50,6 +50,15 @@ pub use crossbeam_utils::CachePadded;
 /// Locks, whoever panicked while holding it: what this crate keeps under a lock is whole between any two statements.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// Locks if nobody holds the lock at this moment, whoever panicked while holding it.
+pub fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    match mutex.try_lock() {
+        Ok(guard) => Some(guard),
+        Err(std::sync::TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+        Err(std::sync::TryLockError::WouldBlock) => None,
+    }
 }
 
 /// How many processors this process may use; 1 if nobody knows.

@@ -257,6 +257,9 @@ impl Case {
         for p in 0..self.twin.setup.partitions {
             let seen = self.real.topic.partition_stats(p).ok_or("a partition is missing")?;
             same!(seen.end, self.twin.logs[p as usize].end(), "the end of partition {p}");
+            if let Some(last) = self.real.last(p) {
+                same!(last, self.twin.logs[p as usize].last(), "the last value of partition {p}");
+            }
             // A close that cuts handlers short takes their groups' gates away.
             if !self.twin.closed {
                 self.twin.observe_earliest(p, seen.earliest)?;

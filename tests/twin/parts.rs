@@ -149,6 +149,11 @@ impl Log {
         self.serials.len() as u64
     }
 
+    /// The last record, with its offset.
+    pub(crate) fn last(&self) -> Option<(u64, u64)> {
+        Some((self.end().checked_sub(1)?, *self.serials.last()?))
+    }
+
     pub(crate) fn dropped(&self) -> u64 {
         self.dropped.iter().map(|dropped| u64::from(*dropped)).sum()
     }
