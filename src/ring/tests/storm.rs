@@ -4,8 +4,8 @@
 use std::thread;
 
 use super::{BOTH, ring};
-use crate::ring::{Peek, Producers, Start};
-use crate::seq::Seq;
+use crate::ring::{Options, Peek, Producers, Ring, Start};
+use crate::seq::{Capacity, Seq};
 
 /// Producers, gating readers, a lossy one, and one that comes and goes: dense, in order per producer, nothing lost where
 /// nothing may be, nothing leaked.
@@ -98,6 +98,79 @@ fn a_storm_of_producers_and_readers_loses_nothing() {
     for producers in BOTH {
         for capacity in if cfg!(miri) { &[2usize][..] } else { &[1, 2, 3, 8, 200] } {
             storm(producers, *capacity, each);
+        }
+    }
+}
+
+fn text(writer: u64, n: u64) -> String {
+    format!("record {n} of writer {writer}")
+}
+
+/// Producers that wait for nobody, and two readers of strings that sit on what they have while they are lapped: each
+/// accounts for every record, and what it holds stays whole.
+fn shed(producers: Producers, capacity: usize, each: u64) {
+    let options = Options { lossy: true, ..Options::new(Capacity::new(capacity).unwrap(), producers) };
+    let ring = Ring::<String>::new(options).unwrap();
+    let writers = if producers == Producers::Shared { 2 } else { 1 };
+    let total = each * writers;
+    let readers: Vec<_> = (0..2).map(|_| ring.reader(Seq::ZERO)).collect();
+    thread::scope(|scope| {
+        for writer in 0..writers {
+            let (ring, mut pen) = (&ring, ring.exclusive());
+            scope.spawn(move || {
+                for n in 0..each {
+                    let stored = match &mut pen {
+                        Some(pen) => pen.try_push(text(writer, n)),
+                        None => ring.try_push(text(writer, n)),
+                    };
+                    assert!(stored.is_ok(), "a producer was held back");
+                }
+            });
+        }
+        for mut reader in readers {
+            scope.spawn(move || {
+                let (mut got, mut lost, mut next) = (0, 0, vec![0; writers as usize]);
+                while reader.position() != Seq::new(total) {
+                    match reader.peek(3) {
+                        Peek::Ready(run) => {
+                            let seen: Vec<String> = run.iter().cloned().collect();
+                            (0..3).for_each(|_| thread::yield_now());
+                            assert!(run.iter().eq(seen.iter()), "it changed in hand");
+                            for record in &seen {
+                                let place = |writer: &u64| {
+                                    (next[*writer as usize]..each).find(|n| *record == text(*writer, *n))
+                                };
+                                let (writer, n) =
+                                    (0..writers).find_map(|w| Some((w, place(&w)?))).expect("in order, whole");
+                                next[writer as usize] = n + 1;
+                            }
+                            got += seen.len() as u64;
+                            let to = run.first().plus(seen.len() as u64);
+                            reader.advance(to);
+                        }
+                        Peek::Pending => thread::yield_now(),
+                        Peek::Lapped { earliest } => {
+                            assert!(reader.position().precedes(earliest));
+                            lost += earliest.since(reader.position());
+                            reader.jump(earliest);
+                        }
+                    }
+                }
+                assert_eq!(got + lost, total);
+            });
+        }
+    });
+    let most = ring.geometry.pages() + 2 + 2 + 2 * writers as usize;
+    assert!(ring.pages_made() <= most, "{} pages", ring.pages_made());
+}
+
+// A-46, X27
+#[test]
+fn readers_that_are_lapped_account_for_every_record_and_hold_whole_ones() {
+    let each = if cfg!(miri) { 8 } else { 200 };
+    for producers in BOTH {
+        for capacity in if cfg!(miri) { &[1usize, 2][..] } else { &[1, 2, 3, 4, 1_024] } {
+            shed(producers, *capacity, each);
         }
     }
 }
