@@ -44,7 +44,7 @@ use crate::{
         atomic::{AtomicBool, AtomicU64, Ordering},
         explore,
         hint::{heavy_barrier, light_barrier},
-        lock,
+        lock, passed,
     },
     time::Time,
 };
@@ -99,6 +99,7 @@ impl<T: Send + Sync + 'static> Age<T> {
         let expiry = self.expiry(created);
         // ORD(note:B) Relaxed: compared only.
         if expiry < self.next.load(Ordering::Relaxed) {
+            passed("lowered");
             // ORD(note:C) Relaxed: carries nothing; what settled:A released goes on through it.
             self.next.fetch_min(expiry, Ordering::Relaxed);
         }
@@ -137,7 +138,7 @@ impl<T: Send + Sync + 'static> Log<T> {
     /// Forgets the records that are too old by the clock.
     pub fn expire(&self) {
         if let Some(age) = self.age() {
-            self.drop_old(self.draw_line(age, lock(&age.looker), self.clock.now()));
+            self.forget(age);
             self.drop_owed(age);
         }
     }
@@ -148,6 +149,7 @@ impl<T: Send + Sync + 'static> Log<T> {
         if let Some(age) = self.age() {
             let now = self.clock.now();
             if age.is_due(now) {
+                passed("due");
                 self.drop_old(self.draw_line(age, lock(&age.looker), now));
             }
             self.drop_owed(age);
@@ -179,10 +181,9 @@ impl<T: Send + Sync + 'static> Log<T> {
         forgotten.is_some()
     }
 
-    /// Forgets what is too old, unless somebody is at it; whether that made room.
-    fn expire_unless_busy(&self, age: &Age<T>, now: Time) -> bool {
-        let forgotten = age.looker.try_lock().ok().and_then(|looker| self.draw_line(age, looker, now));
-        self.drop_old(forgotten)
+    /// Forgets what is too old, and drops it where that is due at once. Whether there was anything.
+    fn forget(&self, age: &Age<T>) -> bool {
+        self.drop_old(self.draw_line(age, lock(&age.looker), self.clock.now()))
     }
 
     /// Raises the line to the first record that is not too old at `now`. Whether that forgot anything, and from where on.
@@ -203,6 +204,7 @@ impl<T: Send + Sync + 'static> Log<T> {
             if let PeekTimes::Pending = looker.peek_times() {
                 break;
             }
+            passed("came meanwhile");
         }
         looker.release();
         drop(looker);
@@ -216,7 +218,9 @@ impl<T: Send + Sync + 'static> Log<T> {
     pub(super) fn entered(&self, age: &Age<T>) -> u64 {
         let now = self.clock.now();
         if age.is_due(now) {
-            self.expire_unless_busy(age, now);
+            // Unless somebody is at it: it is not what this one came for.
+            let looker = age.looker.try_lock().ok();
+            self.drop_old(looker.and_then(|looker| self.draw_line(age, looker, now)));
         }
         now.as_nanos()
     }
@@ -228,13 +232,15 @@ impl<T: Send + Sync + 'static> Log<T> {
         created: u64,
         mut attempt: impl FnMut(u64) -> Result<R, Why>,
     ) -> Result<R, Why> {
+        let mut looks = 0;
         loop {
             match attempt(created) {
                 Ok(stored) => {
                     age.note(created);
                     return Ok(stored);
                 }
-                Err(Why::Full) if self.expire_unless_busy(age, self.clock.now()) => {}
+                // Once more after the first look even if that forgot nothing: somebody else may just have done so.
+                Err(Why::Full) if self.forget(age) || looks == 0 => looks += 1,
                 Err(why) => return Err(why),
             }
         }

@@ -41,7 +41,8 @@ pub struct AppendCtl<'a> {
     /// Asked, before each sleep, with the tag of the group that holds producers back: true means that this thread must not
     /// wait for it, because it is what serves it.
     pub refuse: Option<&'a dyn Fn(u64) -> bool>,
-    /// Store without waking anybody: no system call. Those who poll see the record; those who sleep with the next wake.
+    /// Store without waking anybody: no system call, where records have no age. Those who poll see the record; those who
+    /// sleep with the next wake.
     pub quiet: bool,
     /// How long to look before sleeping.
     pub wait: WaitPolicy,

@@ -40,8 +40,9 @@
 //! 1. A position is claimed once: by the CAS on `tail`, by the one exclusive producer, or by the one owner of a shared
 //!    ring, while it has one (`bias` keeps the last two claims apart). Until it is marked, its slot is
 //!    the claimant's alone. No user code runs between claim and mark: values are built before and old ones dropped after.
-//! 2. Nobody claims at or beyond `granted`, and no gate stands further back than `granted` less the capacity. A raise counts only if no gate came or was moved since it loaded the word: the stamp says so. Page n is
-//!    installed only once `granted` has reached its first position; it replaces page n - N, which lies wholly below
+//! 2. Nobody claims at or beyond `granted`, and no gate stands further back than `granted` less the capacity, unless the
+//!    floor does not, below which nothing counts as covered. A raise counts only if no gate came or was moved since it
+//!    loaded the word: the stamp says so. Page n is installed only once `granted` has reached its first position; it replaces page n - N, which lies wholly below
 //!    `granted` less the capacity, as (N - 1) * S >= capacity. So what a gate covers is always in the table.
 //! 3. A reader touches a page only while it holds it: announced, fenced, and then found in the table still. `scan` fences
 //!    after the entry was replaced and before it looks at holds. If the reader's fence comes first, `scan` sees the hold;

@@ -21,7 +21,7 @@ pub enum Peek<'a, T> {
     Ready(Run<'a, T>),
     /// Nothing yet.
     Pending,
-    /// Overwritten: `jump` to `earliest` or later. What lies between is lost.
+    /// Overwritten, or below the floor: `jump` to `earliest` or later. What lies between is lost.
     Lapped {
         /// The earliest offset retained, later than the reader's position.
         earliest: Seq,
