@@ -26,7 +26,7 @@ impl Members {
     }
 
     /// Settles what producers took cursors over, forgets what nobody will ask for, and says where the log begins.
-    fn tidy<T: Send + Sync + 'static>(&mut self, ring: &Ring<T>) -> Seq {
+    pub(super) fn tidy<T: Send + Sync + 'static>(&mut self, ring: &Ring<T>) -> Seq {
         let earliest = ring.earliest();
         if !ring.sheds() {
             return earliest;

@@ -144,6 +144,7 @@ impl Gates {
     pub(super) fn leave<T: Send + Sync + 'static>(&self, ring: &Ring<T>, gate: &Gate) -> bool {
         let mut members = lock(&self.gates);
         let Some(at) = members.groups.iter().position(|member| std::ptr::eq(&*member.gate, gate)) else { return false };
+        members.tidy(ring); // what this one was lifted over
         members.groups.swap_remove(at);
         if members.groups.is_empty() {
             if self.retain == Retain::Backlog {

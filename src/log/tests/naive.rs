@@ -260,3 +260,28 @@ fn where_records_have_an_age_every_record_is_accounted_for() {
 fn where_the_oldest_goes_and_records_have_an_age_every_record_is_accounted_for() {
     [3, 9, 40].into_iter().for_each(|age| storm(Full::DropOldest, Some(age)));
 }
+
+/// A group so far behind that its cursor is lifted, several times, before anybody asks or it leaves.
+#[test]
+fn what_a_cursor_was_lifted_over_is_dropped_once() {
+    for (asked, stays) in [(false, false), (true, false), (false, true)] {
+        let pair = Pair::new(8, Producers::Shared, Full::DropOldest, None, 0);
+        let (log, gate) = (pair.log.clone(), pair.log.join(Start::Earliest, 1));
+        for n in 1..50u64 {
+            log.ring().skip_to((n << 34) - 4);
+            (0..9).for_each(|_| _ = log.try_append(Plain(0)).unwrap());
+            if asked {
+                assert_eq!(log.counts().dropped, log.earliest().get());
+            }
+        }
+        assert!(gate.lifted().0 > 0);
+        let earliest = log.earliest();
+        if stays {
+            let late = log.join(Start::Earliest, 2);
+            log.leave(&late);
+        } else {
+            log.leave(&gate);
+        }
+        assert_eq!(log.counts().dropped, earliest.get(), "asked: {asked}, stays: {stays}");
+    }
+}
