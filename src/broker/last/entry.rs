@@ -150,3 +150,44 @@ impl<V: fmt::Debug> fmt::Debug for Last<V> {
         f.debug_struct("Last").field("position", &self.position()).field("value", &**self).finish()
     }
 }
+
+#[cfg(all(test, not(ringlog_loom)))]
+mod tests {
+    use super::{Entry, Keeper, Position, get};
+
+    fn at(partition: u32, offset: u64) -> Position {
+        Position { partition, offset }
+    }
+
+    #[test]
+    fn who_was_overtaken_puts_nothing_over_a_newer_value_nor_over_a_forgotten_one() {
+        let keeper = Keeper::new(1);
+        let cell = keeper.cell();
+        let keep = |offset: u64| keeper.keep(&cell, Entry::new(offset.to_string()), at(0, offset));
+        let now = || get(&cell).map(|last| (last.position().offset, last.clone()));
+        keep(5);
+        keep(3);
+        assert_eq!(now().unwrap().1.as_str(), "5");
+        assert_eq!(keeper.forget(&cell).unwrap().as_str(), "5");
+        keep(4);
+        assert!(now().is_none() && keeper.forget(&cell).is_none());
+        keep(6);
+        assert_eq!(now().unwrap().0, 6);
+    }
+
+    #[test]
+    fn of_two_partitions_the_later_stored_is_the_newer_and_stamps_never_fall() {
+        let keeper = Keeper::new(2);
+        let cells = [keeper.cell(), keeper.cell()];
+        let keep = |cell: usize, position| keeper.keep(&cells[cell], Entry::new(0), position);
+        keep(0, at(0, 7));
+        keep(0, at(1, 2));
+        assert_eq!(get(&cells[0]).unwrap().position(), at(1, 2));
+        keep(1, at(1, 9));
+        let stamp = || cells[1].peek(|entry| entry.stamp).unwrap();
+        let before = stamp();
+        keep(1, at(1, 8)); // overtaken between its append and its stamp
+        keep(1, at(1, 10));
+        assert!(stamp() > before && get(&cells[1]).unwrap().position() == at(1, 10));
+    }
+}
