@@ -22,7 +22,7 @@ use super::context::Id;
 use super::stats::{Counters, LaneStats};
 use super::word::{LaneWord, MemberId, Word};
 use crate::log::{self, Log, Missed, Relocated};
-use crate::ring::{Gate, Moved, Reader, Start};
+use crate::ring::{Gate, Moved, Peek, Reader, Start};
 use crate::seq::Seq;
 use crate::sync::{Arc, CachePadded, Mutex, lock};
 use crate::time::Time;
@@ -90,7 +90,15 @@ impl<T: Send + Sync + 'static> Held<T> {
     pub(super) fn passed(&mut self, gap: &log::Gap) {
         self.lost += gap.len();
         (self.next, self.failures, self.due) = (gap.to, 0, None);
-        self.reader.jump(gap.to);
+    }
+
+    /// Takes in hand what can be read at `to`: how many records, at most `most`.
+    pub(super) fn reach(&mut self, to: Seq, most: usize) -> usize {
+        self.reader.jump(to);
+        match self.reader.peek(most) {
+            Peek::Ready(run) => run.len(),
+            Peek::Pending | Peek::Lapped { .. } => 0,
+        }
     }
 
     /// The gap that the cursor was lifted over because it was so far behind, if that has not been told.

@@ -135,7 +135,10 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> MemberTask<T, D> {
         let run = match lane.log.read(&mut held.reader, most) {
             Read::Ready(run) => run,
             Read::Pending => return Ran::Nothing,
-            Read::Gap(gap) => return self.gap(index, gap),
+            Read::Gap(gap) => match behind(group, lane, *seen, held, gap, most) {
+                Some(len) => held.reader.lent(len),
+                None => return Ran::Stopped(0),
+            },
         };
         let (topic, partition, attempt) = (group.topic(), lane.partition, held.failures.saturating_add(1));
         let batch = Batch { run, topic, partition, attempt, lost: held.lost };
@@ -158,21 +161,6 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> MemberTask<T, D> {
         finish(group, lane, held, done, settled)
     }
 
-    /// Records went before the lane had read them: it commits over them, counts, and tells who wants to hear of it.
-    #[cold]
-    fn gap(&mut self, index: usize, gap: log::Gap) -> Ran {
-        let (group, Slot { lane, held, .. }) = (&*self.group, &mut self.slots[index]);
-        let Some(held) = held else { return Ran::Stopped(0) };
-        if !lane.pass(held.epoch, &gap) {
-            held.resync(&lane.gate);
-            return Ran::Stopped(0);
-        }
-        held.passed(&gap);
-        group.progress.notify();
-        group.tell(lane.partition, &gap);
-        Ran::Stopped(0)
-    }
-
     /// Fits the number of records between two looks at the clock to what the last ones took.
     fn adapt(&mut self, index: usize, handled: usize, took: Ticks) {
         let bound = self.group.commit_bound;
@@ -185,6 +173,34 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> MemberTask<T, D> {
             }
         }
     }
+}
+
+/// Records went before the lane had read them: it takes in hand what comes behind them, commits over them, counts, and tells
+/// who wants to hear of it. In that order: a producer that is faster than all this would else take the next ones as well, and
+/// the lane would be told of losses for ever. Says how many it has in hand, if it may go on with them.
+#[cold]
+fn behind<T: Send + Sync + 'static>(
+    group: &Group<T>,
+    lane: &Lane<T>,
+    seen: Word,
+    held: &mut Held<T>,
+    gap: log::Gap,
+    most: usize,
+) -> Option<usize> {
+    let mut len = held.reach(gap.to, most);
+    lane.gate.take(gap.to.plus(len as u64), held.epoch);
+    if !lane.pass(held.epoch, &gap) {
+        held.resync(&lane.gate);
+        return None;
+    }
+    held.passed(&gap);
+    if len == 0 {
+        // Where nothing is shown but to the cursor, it had to come here first.
+        len = held.reach(gap.to, most);
+    }
+    group.progress.notify();
+    group.tell(lane.partition, &gap);
+    (len > 0 && !lane.word.differs(seen)).then_some(len)
 }
 
 impl<T: Send + Sync + 'static, D: Deliver<T>> Task for MemberTask<T, D> {

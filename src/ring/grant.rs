@@ -3,7 +3,7 @@
 
 use crate::ring::gate::FAR;
 use crate::ring::table::{Found, Table};
-use crate::ring::{Body, Shared, Why};
+use crate::ring::{Body, Producers, Shared, Why};
 use crate::seq::Stamped;
 use crate::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use crate::sync::{explore, passed};
@@ -87,7 +87,8 @@ impl<T: Send + Sync + 'static> Body<T> {
         self.tail.nth(granted.widen(self.tail.end_seq()))
     }
 
-    /// Where page `page` lies; `None` when it has been replaced, so that the tail must be past it.
+    /// Where page `page` lies; `None` when the caller has to look at the tail anew: it has been replaced, or destructors ran
+    /// on the way, which may have published on this very thread.
     #[inline(always)]
     pub(super) fn find(&self, page: u64) -> Result<Option<u16>, Why> {
         match self.table.look_newest(page) {
@@ -110,15 +111,22 @@ impl<T: Send + Sync + 'static> Body<T> {
                 self.lift_floor(self.geometry.first_mapped(page));
             }
             self.pages.anew(spare, self.geometry.page_start(page));
-            if self.table.install(page, old, spare) {
+            let installed = self.table.install(page, old, spare);
+            if installed {
                 // Retired only now: as long as its entry stands, a reader may still take hold of it.
                 if let Some(physical) = Table::physical(old) {
                     self.pages.retire(physical, page.wrapping_sub(self.geometry.pages() as u64));
                 }
+            } else {
+                passed("page lost");
+                self.pages.give_back(spare);
+            }
+            if self.is_prompt() && self.producers() == Producers::Shared {
+                return Ok(None); // taking a spare there may run destructors
+            }
+            if installed {
                 return Ok(Some(spare));
             }
-            passed("page lost");
-            self.pages.give_back(spare);
         }
     }
 }

@@ -49,7 +49,8 @@
 //!    if `scan`'s comes first, the reader sees that the entry has gone. In both cases no page is used again under a reader.
 //! 4. A shared producer looks up its page before it claims. Page n gives way to n + N only once the tail is past page n, so
 //!    that a claim that succeeds proves the entry. (An owner's: nobody else moves the tail while it is one, and it moves it
-//!    only behind its marks.) From then on the missing mark keeps the page from being used again.
+//!    only behind its marks. Nor does it itself, in a destructor below: whoever took a page that may have had records to
+//!    drop looks at the tail anew.) From then on the missing mark keeps the page from being used again.
 //! 5. A physical page out of the table is used again by one thread that took it from RETIRED, saw every mark set (shared)
 //!    or published them all itself (exclusive), or saw every record dropped (prompt rings, see `release`), and found no
 //!    hold on it. Nobody else can come to touch it.

@@ -134,8 +134,7 @@ impl<T: Send + Sync + 'static> Reader<T> {
             return Peek::Pending; // its cursor has gone elsewhere, or the log has gone on without it
         }
         let len = ((self.known - self.position) as usize).min(max.max(1));
-        let times = if self.sheds { self.ring.pages.times(self.physical) } else { &[] };
-        Peek::Ready(Run::new(self.page, self.position(), self.ring.geometry.slot(self.position), len, times))
+        Peek::Ready(self.run_of(len))
     }
 
     /// As [`peek`](Self::peek), of the times only: what a prompt ring has dropped has its time still.
@@ -186,9 +185,20 @@ impl<T: Send + Sync + 'static> Reader<T> {
         }
     }
 
-    /// Forgets what is known to be published: the next look finds what there is then.
-    pub fn refresh(&mut self) {
-        self.known = self.position;
+    /// Lends the first `len` records of the last run once more, wherever the log has gone meanwhile.
+    ///
+    /// # Panics
+    /// When there were not so many, or the reader has gone on or let go since.
+    pub fn lent(&self, len: usize) -> Run<'_, T> {
+        assert!(self.held && len as u64 <= self.known - self.position, "what was lent has been given back");
+        self.run_of(len)
+    }
+
+    /// The first `len` records that are known to be published.
+    #[inline(always)]
+    fn run_of(&self, len: usize) -> Run<'_, T> {
+        let times = if self.sheds { self.ring.pages.times(self.physical) } else { &[] };
+        Run::new(self.page, self.position(), self.ring.geometry.slot(self.position), len, times)
     }
 
     /// True when the last look ended at a record that was not published yet, and all before it has been handled: looking

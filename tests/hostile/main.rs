@@ -1,7 +1,8 @@
 //! Users at their worst: code that panics, blocks, or pulls the ground away at every moment it is called, and values at
-//! the ends of their ranges (`ranges`). Whatever it does to itself, nobody else hangs, and the books balance.
+//! the ends of their ranges (`ranges`), topics that lose records (`loss`). Whatever it does to itself, nobody else hangs, and the books balance.
 #![forbid(unsafe_code)]
 
+mod loss;
 mod ranges;
 
 use ringlog::{
