@@ -55,7 +55,8 @@
 //!    or published them all itself (exclusive), or saw every record dropped (prompt rings, see `release`), and found no
 //!    hold on it. Nobody else can come to touch it.
 //! 6. Pages are freed with the ring, which readers and producers keep alive. There are N + spares, and at most one more for
-//!    each reader, unfinished claim, producer and releaser at work.
+//!    each reader and unfinished claim, and two for each producer and releaser at work, who judges so many at once. (A look
+//!    at all pages is no single moment: a producer that others overtake all the while may make one that was not needed.)
 //!
 //! A stalled producer delays what comes after its claim, and keeps one page; it stops no other producer that no gate stops,
 //! but those that take a shared ring from its owner: they wait until its publish under way is done (`bias`, inv. 4).
@@ -332,7 +333,7 @@ impl<T: Send + Sync + 'static> Body<T> {
     }
 
     /// Pages in memory: the N in the table, two spares, and what readers and stalled claims once made necessary beyond
-    /// that: at most one for each reader, unfinished claim and producer at work.
+    /// that: about one for each reader and unfinished claim, and two for each producer at work.
     pub fn pages_made(&self) -> usize {
         self.pages.made()
     }

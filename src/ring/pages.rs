@@ -20,8 +20,9 @@ const TAKEN: u8 = 1;
 /// Set aside: it has left the table, and somebody may still be using it.
 const RETIRED: u8 = 2;
 
-/// How many retired pages are judged behind one fence.
-const SCAN: usize = 16;
+/// How many retired pages are judged behind one fence. They are nobody else's meanwhile: with more, each judge that is
+/// stopped at it would make others allocate what he has in his hands, again and again.
+const SCAN: usize = 2;
 
 /// The state of a physical page:
 ///
@@ -227,10 +228,9 @@ impl<T> Pages<T> {
     /// A page that is the caller's alone, with cleared marks: a free one, or one set aside that nobody needs any more, or
     /// a new one.
     pub(super) fn spare(&self, holds: &Holds) -> Result<u16, OutOfMemory> {
-        match self.free() {
-            Some(page) => Ok(page),
-            None => self.scan(holds).map_or_else(|| self.allocate(), Ok),
-        }
+        // Twice: pages come and go while one looks, in front of him and behind.
+        let found = (0..2).find_map(|_| self.free().or_else(|| self.scan(holds)));
+        found.map_or_else(|| self.allocate(), Ok)
     }
 
     fn free(&self) -> Option<u16> {
