@@ -1,5 +1,6 @@
 //! One producer (or several), one consumer: the timed exchange behind every throughput row.
 use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Instant;
 
@@ -24,6 +25,12 @@ pub trait Receive: Send {
 
     /// Shows every message that is there now to `see`, and gives the room back. Zero: nothing was there.
     fn drain(&mut self, see: impl FnMut(&Event)) -> usize;
+
+    /// Sits on some messages, once it has told `ready`, until all are `sent`; then shows them. Only for those who lend.
+    fn sit(&mut self, see: impl FnMut(&Event), ready: &Barrier, sent: &AtomicBool) {
+        let _ = (see, sent);
+        ready.wait();
+    }
 }
 
 /// A receiving end that can sleep until something comes, in the contender's own way.
@@ -88,6 +95,58 @@ pub fn exchange<T: Transmit, R: Receive>(load: &Load, (mut tx, mut rx): (T, R)) 
     };
     let (start, (end, tally)) = machine::pair(producer, consumer);
     tally.check_of::<R>(load.total());
+    per_message(start, end, load.messages)
+}
+
+/// What a receiver does while messages are sent that nobody waits with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Meanwhile {
+    /// It reads.
+    Reads,
+    /// It sits on the first records it finds until all are sent.
+    Sits,
+}
+
+/// Times the sending alone, past a receiver that nobody waits for: nanoseconds for each message. In the end every message
+/// was seen or is known to be lost.
+pub fn sending<T: Transmit, R: Receive>(load: &Load, meanwhile: Meanwhile, (mut tx, mut rx): (T, R)) -> f64 {
+    let (gate, sent) = (Barrier::new(2), AtomicBool::new(false));
+    let producer = || {
+        produce(&mut tx, load, 0, load.warm());
+        gate.wait();
+        gate.wait();
+        let start = Instant::now();
+        produce(&mut tx, load, load.warm(), load.total());
+        let end = Instant::now();
+        sent.store(true, Ordering::Release);
+        (start, end)
+    };
+    let consumer = || {
+        let mut tally = Tally::default();
+        gate.wait();
+        if meanwhile == Meanwhile::Sits {
+            rx.sit(|event| tally.take(event), &gate, &sent);
+        } else {
+            consume(&mut rx, &mut tally, load.warm(), load.pause);
+            gate.wait();
+        }
+        consume(&mut rx, &mut tally, load.total(), load.pause);
+        tally
+    };
+    let ((start, end), tally) = machine::pair(producer, consumer);
+    tally.check_of::<R>(load.total());
+    per_message(start, end, load.messages)
+}
+
+/// The same to nobody at all.
+pub fn sending_alone<T: Transmit>(load: &Load, mut tx: T) -> f64 {
+    let producer = || {
+        produce(&mut tx, load, 0, load.warm());
+        let start = Instant::now();
+        produce(&mut tx, load, load.warm(), load.total());
+        (start, Instant::now())
+    };
+    let ((start, end), ()) = machine::pair(producer, || ());
     per_message(start, end, load.messages)
 }
 

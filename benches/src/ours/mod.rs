@@ -1,4 +1,5 @@
 //! ringlog's own ends: the ring alone, and the whole path through the public API.
 pub mod paced;
 pub mod ring;
+pub mod text;
 pub mod whole;

@@ -1,5 +1,6 @@
 //! The ring of pages alone: publish, read in place, commit. No keys, no groups, no handlers, no waking.
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Barrier};
 
 use ringlog::internals::ring::{Exclusive, Gate, Options, Peek, Producers, Reader, Ring, Start};
 use ringlog::internals::seq::{Capacity, Seq};
@@ -25,10 +26,30 @@ pub fn shared(capacity: usize) -> (SharedTx, RingRx) {
     (SharedTx { ring, batch: Vec::with_capacity(64) }, rx)
 }
 
-fn open(capacity: usize, producers: Producers) -> (Arc<Ring<Event>>, RingRx) {
+/// A ring that sheds its oldest records: an exclusive producer, and a reader that it does not wait for.
+pub fn lossy_exclusive(capacity: usize) -> (ExclusiveTx, LossyRx) {
+    let ring = make(capacity, Producers::Exclusive, true);
+    let rx = LossyRx::new(&ring);
+    (ExclusiveTx { producer: ring.exclusive().expect("asked once") }, rx)
+}
+
+/// The same for shared producers; `crowd` takes it from the one that would have it to itself.
+pub fn lossy_shared(capacity: usize, crowd: bool) -> (SharedTx, LossyRx) {
+    let ring = make(capacity, Producers::Shared, true);
+    if crowd {
+        ring.share();
+    }
+    let rx = LossyRx::new(&ring);
+    (SharedTx { ring, batch: Vec::new() }, rx)
+}
+
+fn make(capacity: usize, producers: Producers, lossy: bool) -> Arc<Ring<Event>> {
     let capacity = Capacity::new(capacity).expect("a capacity within bounds");
-    let options = Options { prefault: true, ..Options::new(capacity, producers) };
-    let ring = Ring::new(options).expect("memory for the ring");
+    Ring::new(Options { prefault: true, lossy, ..Options::new(capacity, producers) }).expect("memory for the ring")
+}
+
+fn open(capacity: usize, producers: Producers) -> (Arc<Ring<Event>>, RingRx) {
+    let ring = make(capacity, producers, false);
     let gate = ring.join(Start::Earliest, 0);
     let reader = ring.reader(gate.position());
     (ring, RingRx { epoch: gate.epoch(), gate, reader, pace: ticks_in(WaitPolicy::Balanced.pace()), leave_until: 0 })
@@ -126,5 +147,78 @@ impl Receive for RingRx {
             }
         }
         seen
+    }
+}
+
+/// A reader that nobody waits for. What it lost it makes up, message by message, so that count and sum have to hold.
+#[derive(Debug)]
+pub struct LossyRx {
+    reader: Reader<Event>,
+    pace: Ticks,
+    leave_until: Ticks,
+}
+
+impl LossyRx {
+    fn new(ring: &Ring<Event>) -> Self {
+        let (reader, pace) = (ring.reader(Seq::ZERO), ticks_in(WaitPolicy::Balanced.pace()));
+        LossyRx { reader, pace, leave_until: 0 }
+    }
+
+    /// What was lost up to `earliest`, made up.
+    #[inline(always)]
+    fn skip(&mut self, earliest: Seq, mut see: impl FnMut(&Event)) {
+        let at = self.reader.position();
+        (at.get()..earliest.get()).for_each(|id| see(&Event { id, ..Event::default() }));
+        self.reader.jump(earliest);
+    }
+}
+
+impl Receive for LossyRx {
+    #[inline(always)]
+    fn drain(&mut self, mut see: impl FnMut(&Event)) -> usize {
+        if self.leave_until > 0 {
+            if ticks() < self.leave_until {
+                machine::make_way();
+                return 0;
+            }
+            self.leave_until = 0;
+        }
+        let mut seen = 0;
+        loop {
+            let at = self.reader.position();
+            match self.reader.peek(RUN) {
+                Peek::Ready(run) => {
+                    let to = at.plus(run.len() as u64);
+                    run.iter().for_each(&mut see);
+                    self.reader.advance(to);
+                    seen += to.since(at) as usize;
+                }
+                Peek::Lapped { earliest } => {
+                    self.skip(earliest, &mut see);
+                    seen += earliest.since(at) as usize;
+                }
+                Peek::Pending => return seen,
+            }
+            if self.reader.caught_up() && self.pace > 0 {
+                self.leave_until = ticks() + self.pace;
+                return seen;
+            }
+        }
+    }
+
+    fn sit(&mut self, mut see: impl FnMut(&Event), ready: &Barrier, sent: &AtomicBool) {
+        if let Peek::Lapped { earliest } = self.reader.peek(RUN) {
+            self.skip(earliest, &mut see);
+        }
+        let Peek::Ready(run) = self.reader.peek(RUN) else { panic!("nobody sends, so nothing is lost") };
+        ready.wait();
+        while !sent.load(Ordering::Acquire) {
+            machine::spin(16);
+        }
+        let whole = run.iter().zip(run.first().get()..).all(|(event, id)| *event == Event::new(id));
+        assert!(whole, "what was in hand has changed");
+        run.iter().for_each(see);
+        let to = run.first().plus(run.len() as u64);
+        self.reader.advance(to);
     }
 }

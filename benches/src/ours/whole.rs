@@ -24,11 +24,13 @@ pub struct Setup {
     pub partitions: u32,
     /// How the worker waits.
     pub wait: WaitPolicy,
+    /// The topic drops its oldest records, and waits for no group. With one partition only: then an offset is a message.
+    pub lossy: bool,
 }
 
 impl Default for Setup {
     fn default() -> Self {
-        Setup { groups: 1, partitions: PARTITIONS, wait: WaitPolicy::Balanced }
+        Setup { groups: 1, partitions: PARTITIONS, wait: WaitPolicy::Balanced, lossy: false }
     }
 }
 
@@ -95,6 +97,14 @@ impl Lane {
         }
     }
 
+    /// The same where records may have been lost: they count, message by message, as if they had come.
+    #[inline(always)]
+    fn take_after_loss(&mut self, record: &Record<'_, Event>) {
+        let from = record.offset() - record.lost_before();
+        (from..record.offset()).for_each(|id| self.take(&Event { id, ..Event::default() }));
+        self.take(record);
+    }
+
     #[cold]
     fn milestone(&mut self) {
         if self.next == self.warm {
@@ -156,7 +166,8 @@ impl Transmit for SharedTx {
 
 fn config(load: &Load, setup: Setup, routes: impl Routes) -> TopicConfig<Event> {
     let capacity = load.capacity / setup.partitions as usize;
-    let config = TopicConfig::new().partitions(setup.partitions).capacity(capacity).block(None).prefault(true);
+    let config = TopicConfig::new().partitions(setup.partitions).capacity(capacity).prefault(true);
+    let config = if setup.lossy { config.drop_oldest() } else { config.block(None) };
     routes.apply(config)
 }
 
@@ -209,12 +220,24 @@ fn subscribe(load: &Load, setup: Setup, topic: &Topic<Event>, worker: &Worker) -
     let watch = Arc::new(Watch { lanes: used * setup.groups, ..Watch::default() });
     for number in 0..setup.groups {
         let group = topic.group(&format!("group {number}"), GroupConfig::earliest()).expect("the group is new");
-        let make = |partition: u32| {
+        let lane = |partition: u32| {
             let (warm, total) = shares[partition as usize];
-            let mut lane = Lane { tally: Tally::default(), next: warm, warm, total, watch: watch.clone() };
-            move |record: &Record<'_, Event>| lane.take(record)
+            Lane { tally: Tally::default(), next: warm, warm, total, watch: watch.clone() }
         };
-        group.member("member").run(worker).wait(setup.wait).subscribe_with(make).expect("the member is new");
+        let member = group.member("member").run(worker).wait(setup.wait);
+        let subscribed = if setup.lossy {
+            assert!(setup.partitions == 1, "an offset has to be a message");
+            member.subscribe_with(|partition| {
+                let mut lane = lane(partition);
+                move |record: &Record<'_, Event>| lane.take_after_loss(record)
+            })
+        } else {
+            member.subscribe_with(|partition| {
+                let mut lane = lane(partition);
+                move |record: &Record<'_, Event>| lane.take(record)
+            })
+        };
+        subscribed.expect("the member is new");
     }
     watch
 }

@@ -3,6 +3,7 @@ use crate::judge::Case;
 
 pub mod base;
 pub mod latency;
+pub mod loss;
 pub mod raw;
 pub mod whole;
 
@@ -40,10 +41,13 @@ pub fn all() -> Vec<Scenario> {
         scenario("P9", "whole path, shared producers, one active", whole::p9),
         scenario("P10", "whole path, batches of 16 over 4 partitions", whole::p10),
         scenario("P11", "whole path, fan-out to many groups on one worker", whole::p11),
+        scenario("P12", "publish to a ring that sheds its oldest records, exclusive", loss::p12),
+        scenario("P13", "the same, shared producers, against tokio broadcast", loss::p13),
         scenario("P15", "round trip, spinning", latency::p15),
         scenario("P16", "one way at 1 million a second, spinning", latency::p16),
         scenario("P17", "one way at a pace, parking", latency::p17),
         scenario("P18", "cold wake of a parked consumer", latency::p18),
+        scenario("P26", "strings: dropped on overwrite, reused in place", loss::p26),
         scenario("P27", "one core for everything (run under taskset -c 0)", raw::p27),
     ]
 }

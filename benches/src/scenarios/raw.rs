@@ -18,6 +18,8 @@ pub const MULTI: &[Who] = &[Who::DisruptorMulti];
 pub const R: &[Who] = &[Who::Rtrb];
 /// crossbeam-channel.
 pub const C: &[Who] = &[Who::Crossbeam];
+/// tokio broadcast.
+pub const BROADCAST: &[Who] = &[Who::Broadcast];
 /// Whoever is best.
 pub const BEST: &[Who] = &[Who::DisruptorSingle, Who::DisruptorMulti, Who::Rtrb, Who::Crossbeam, Who::Broadcast];
 

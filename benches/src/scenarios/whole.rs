@@ -88,14 +88,19 @@ pub fn p11(scale: Scale) -> Vec<Case> {
         let name = format!("ringlog whole path, {groups} groups, {partitions} partitions");
         Contender::new(Who::Ours, name, move || whole::exclusive(&load, setup, ByCrc32))
     };
+    let shed = "ringlog whole path, 3 groups, 1 partitions, drops oldest";
+    let dropping = Contender::new(Who::Ours, shed, move || {
+        whole::exclusive(&load, Setup { groups: 3, partitions: 1, lossy: true, ..Setup::default() }, ByCrc32)
+    });
     let three = "ringlog whole path, 3 groups, 1 partitions";
     let one = "ringlog whole path, 1 groups, 1 partitions".to_owned();
     let pollers = Contender::new(Who::DisruptorSingle, "disruptor single, 3 pollers on one thread", move || {
         crate::exchange::fan_out(&load, disruptor::three(load.capacity))
     });
-    let contenders = vec![to(3, 1), to(3, 4), to(1, 1), to(16, 1), to(256, 1), pollers];
+    let contenders = vec![to(3, 1), dropping, to(3, 4), to(1, 1), to(16, 1), to(256, 1), pollers];
     let bounds = vec![
         foundation(three, Times(1.5, D)),
+        foundation(shed, TimesOwn(1.2, three.to_owned())),
         goal(three, Times(0.75, D)),
         goal("ringlog whole path, 16 groups, 1 partitions", TimesOwn(16.0, one)),
     ];
