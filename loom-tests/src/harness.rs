@@ -66,6 +66,7 @@ pub struct Model {
     at_least: u64,
     branches: usize,
     within: Duration,
+    cut_at: Option<usize>,
 }
 
 impl Model {
@@ -73,7 +74,7 @@ impl Model {
     /// limit of ten minutes.
     pub fn new(name: &'static str) -> Self {
         let within = Duration::from_secs(number(SECONDS).unwrap_or(600));
-        Self { name, preemptions: 2, at_least: 10, branches: 20_000, within }
+        Self { name, preemptions: 2, at_least: 10, branches: 20_000, within, cut_at: None }
     }
 
     /// Sets the preemption bound. `LOOM_MAX_PREEMPTIONS` in the environment wins.
@@ -92,6 +93,13 @@ impl Model {
     #[must_use]
     pub fn branches(self, branches: usize) -> Self {
         Self { branches, ..self }
+    }
+
+    /// Looks at so many executions and no more: for models that are too large to be looked through, where the first part of
+    /// the schedules is worth more than a smaller model. What is printed says so.
+    #[must_use]
+    pub fn cut_at(self, executions: usize) -> Self {
+        Self { cut_at: Some(executions), ..self }
     }
 
     /// Sets the time after which the model fails as too large. `RINGLOG_MODEL_SECONDS` in the environment sets it for
@@ -114,7 +122,8 @@ impl Model {
             assert!(started.elapsed() < within, "model {name}: not done after {within:?} ({inner:?}): make it smaller");
             body(&inner);
         });
-        println!("model {name}: {tally:?}, {:.2?}", started.elapsed());
+        let cut = if self.cut_at.is_some() { " (CUT)" } else { "" };
+        println!("model {name}: {tally:?}, {:.2?}{cut}", started.elapsed());
         self.judge(&tally, outcomes);
     }
 
@@ -122,6 +131,7 @@ impl Model {
         let mut builder = loom::model::Builder::new();
         builder.preemption_bound = Some(number(PREEMPTIONS).unwrap_or(self.preemptions));
         builder.max_branches = self.branches;
+        builder.max_permutations = self.cut_at;
         builder.max_threads = 5;
         builder
     }
