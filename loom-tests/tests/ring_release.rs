@@ -57,7 +57,7 @@ struct Group(Arc<Ring<Noisy>>, Arc<Gate>, Reader<Noisy>);
 
 impl Group {
     fn new(ring: &Arc<Ring<Noisy>>) -> Self {
-        let gate = if ring.is_lossy() { ring.follow(Start::End, 0) } else { ring.join(Start::End, 0) };
+        let gate = ring.join(Start::End, 0);
         ring.sweep();
         let reader = ring.reader(gate.position()).covered_by(gate.clone());
         Self(ring.clone(), gate, reader)
@@ -228,35 +228,6 @@ fn a_hand_against_the_floor() {
             ring.raise_floor(Seq::new(2));
             ring.release(Seq::ZERO, Seq::new(2));
         }),
-    );
-}
-
-/// A producer that waits for nobody: it drops what it needs the place of, but not what a reader holds.
-#[test]
-fn a_hand_against_a_producer_that_overwrites() {
-    Model::new("hand against overwriting").preemptions(1).at_least(100).run(
-        &["committed", "nothing", "lapped", "dropped early"],
-        |tally| {
-            let options = Options::new(Capacity::new(1).unwrap(), Producers::Exclusive);
-            let (ring, bin) = (ring_with(Options { lossy: true, ..options }), Bin::default());
-            let mut group = Group::new(&ring);
-            let producer = {
-                let (ring, bin, tally) = (ring.clone(), bin.clone(), tally.clone());
-                thread::spawn(move || {
-                    let mut pen = ring.exclusive().unwrap();
-                    (0..4).for_each(|n| assert!(pen.try_push(Noisy::new(n, &bin)).is_ok()));
-                    if dropped(&bin, 0) {
-                        tally.saw("dropped early");
-                    }
-                })
-            };
-            for _ in 0..2 {
-                tally.saw(group.run().map_or_else(|why| why, |_| "committed"));
-            }
-            producer.join().unwrap();
-            while group.run() != Err("nothing") {}
-            assert!((0..4).all(|nth| dropped(&bin, nth)), "a record was left");
-        },
     );
 }
 
