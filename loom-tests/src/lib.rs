@@ -7,7 +7,8 @@
 //! * every model has a preemption bound (`LOOM_MAX_PREEMPTIONS` overrides it),
 //! * every model names the outcomes it exists for, and fails when one of them never occurred, when one occurred that
 //!   is not on its list, or when it ran fewer executions than [`Model::at_least`],
-//! * a model that takes too long fails instead of stopping early with a pass,
+//! * a model that takes too long fails instead of stopping early with a pass, unless it says itself where it is cut
+//!   ([`Model::cut_at`]), which is printed,
 //! * a twin that must fail runs in a process of its own ([`must_fail`]), since loom aborts on some deadlocks.
 //!
 //! Run with `RUSTFLAGS="--cfg ringlog_loom" cargo test --release -p loom-tests -- --nocapture --test-threads=1`.
