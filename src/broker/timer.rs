@@ -33,6 +33,7 @@ struct Rounds {
 struct State {
     watched: Vec<Weak<dyn Timed>>,
     driver: Option<Driver>,
+    started: bool,
     stopped: bool,
 }
 
@@ -56,15 +57,22 @@ impl Timer {
     ///
     /// The system refused the thread, of which there is one a broker.
     pub(crate) fn watch(&self, what: Weak<dyn Timed>) -> io::Result<()> {
-        let mut state = lock(&self.0.state);
-        if state.stopped {
-            return Ok(());
+        let runs = {
+            let mut state = lock(&self.0.state);
+            if !state.stopped {
+                state.watched.push(what);
+            }
+            state.stopped || std::mem::replace(&mut state.started, true)
+        };
+        // A clock is somebody else's code.
+        if !runs {
+            let driver = self.start().inspect_err(|_| lock(&self.0.state).started = false)?;
+            let mut state = lock(&self.0.state);
+            if !state.stopped {
+                state.driver = Some(driver);
+            }
         }
-        if state.driver.is_none() {
-            state.driver = Some(self.start()?);
-        }
-        state.watched.push(what);
-        if let Some(Driver::Thread(bell)) = &state.driver {
+        if let Some(Driver::Thread(bell)) = &lock(&self.0.state).driver {
             bell.ring();
         }
         Ok(())

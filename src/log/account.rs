@@ -3,6 +3,7 @@
 
 use super::{
     Gap, Missed, Relocated,
+    age::Patience,
     retain::{Gates, Members, Retain},
 };
 use crate::{
@@ -81,20 +82,23 @@ impl Gates {
         Relocated { moved, missed }
     }
 
-    /// What was retained before `to` is too old. Whether there was any.
-    pub(super) fn forget<T: Send + Sync + 'static>(&self, ring: &Ring<T>, to: Seq) -> bool {
-        let mut members = lock(&self.gates);
+    /// What was retained before `to` is too old. Whether there was any; `None` if somebody was busy and was not waited for.
+    pub(super) fn forget<T: Send + Sync + 'static>(&self, ring: &Ring<T>, to: Seq, patience: Patience) -> Option<bool> {
+        let mut members = match patience {
+            Patience::Waits => lock(&self.gates),
+            Patience::Leaves => self.gates.try_lock().ok()?,
+        };
         // A record may be marked and not be counted in the end yet: its turn comes when its publish notes it.
         let to = to.earlier(ring.end());
         // As of now: what was overwritten or done with while somebody looked at its age is not retained any more.
         let from = self.earliest(ring);
         if !from.precedes(to) {
-            return false;
+            return Some(false);
         }
         members.losses.expire(range(from, to));
         ring.raise_floor(to);
         members.tidy(ring);
-        true
+        Some(true)
     }
 
     /// Why what of `from..to` is gone is.

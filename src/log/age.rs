@@ -33,6 +33,9 @@
 //! | note:A       | light barrier      | SeqCst  | the record before the look at `next` (inv. 2); pairs with settled:B         |
 //! | note:B       | `next`, load       | Relaxed | compared only                                                               |
 //! | note:C       | `next`, min        | Relaxed | carries nothing; the release sequence of settled:A goes on through it       |
+//! | owe:A        | `owes`, store      | Relaxed | a reminder: the timer comes by whoever misses it                            |
+//! | drop_owed:A  | `owes`, load       | Relaxed | a guess                                                                     |
+//! | drop_owed:B  | `owes`, swap       | Relaxed | says who sweeps; the sweep finds by itself what is to be dropped            |
 #![forbid(unsafe_code)]
 
 use super::Log;
@@ -49,6 +52,15 @@ use crate::{
     time::Time,
 };
 use std::time::Duration;
+
+/// What to do when somebody is just counting what was lost.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Patience {
+    /// Wait for him.
+    Waits,
+    /// Leave it to the next.
+    Leaves,
+}
 
 /// Nothing is known that could become too old.
 const NEVER: u64 = u64::MAX;
@@ -138,7 +150,7 @@ impl<T: Send + Sync + 'static> Log<T> {
     /// Forgets the records that are too old by the clock.
     pub fn expire(&self) {
         if let Some(age) = self.age() {
-            self.forget(age);
+            self.forget(age, self.clock.now());
             self.drop_owed(age);
         }
     }
@@ -150,49 +162,63 @@ impl<T: Send + Sync + 'static> Log<T> {
             let now = self.clock.now();
             if age.is_due(now) {
                 passed("due");
-                self.drop_old(self.draw_line(age, lock(&age.looker), now));
+                self.forget(age, now);
             }
             self.drop_owed(age);
         }
     }
 
-    /// The same, for who holds a lock: what is dropped at once, if anything is, is left to the next look or sweep.
+    /// The same, for who holds a lock, or publishes: what is dropped at once, if anything is, is left to the next look.
     pub(super) fn look_only(&self) {
         if let Some(age) = self.age() {
             let now = self.clock.now();
-            if age.is_due(now) && self.draw_line(age, lock(&age.looker), now).is_some() && self.ring().is_prompt() {
-                age.owes.store(true, Ordering::Relaxed);
+            if age.is_due(now) {
+                let forgotten = self.draw_line(age, lock(&age.looker), now, Patience::Waits);
+                self.owe(age, forgotten);
             }
         }
     }
 
+    /// What was forgotten has to be dropped by somebody else. Whether there was anything.
+    fn owe(&self, age: &Age<T>, forgotten: Option<Seq>) -> bool {
+        if forgotten.is_some() && self.ring().is_prompt() {
+            // ORD(owe:A) Relaxed: see the table.
+            age.owes.store(true, Ordering::Relaxed);
+        }
+        forgotten.is_some()
+    }
+
     #[inline]
     fn drop_owed(&self, age: &Age<T>) {
+        // ORD(drop_owed:A) Relaxed: a guess. ORD(drop_owed:B) Relaxed: says who does it; the sweep looks for itself.
         if age.owes.load(Ordering::Relaxed) && age.owes.swap(false, Ordering::Relaxed) {
             self.ring().sweep();
         }
     }
 
-    /// What was retained from there on has been forgotten in part; whether it was.
-    fn drop_old(&self, forgotten: Option<Seq>) -> bool {
-        if let Some(from) = forgotten {
+    /// Forgets what is too old, and drops it where that is due at once.
+    fn forget(&self, age: &Age<T>, now: Time) {
+        if let Some(from) = self.draw_line(age, lock(&age.looker), now, Patience::Waits) {
             self.ring().release(from, self.ring().earliest());
         }
-        forgotten.is_some()
-    }
-
-    /// Forgets what is too old, and drops it where that is due at once. Whether there was anything.
-    fn forget(&self, age: &Age<T>) -> bool {
-        self.drop_old(self.draw_line(age, lock(&age.looker), self.clock.now()))
     }
 
     /// Raises the line to the first record that is not too old at `now`. Whether that forgot anything, and from where on.
     #[cold]
-    fn draw_line(&self, age: &Age<T>, mut looker: MutexGuard<'_, Reader<T>>, now: Time) -> Option<Seq> {
+    fn draw_line(
+        &self,
+        age: &Age<T>,
+        mut looker: MutexGuard<'_, Reader<T>>,
+        now: Time,
+        patience: Patience,
+    ) -> Option<Seq> {
         let (begun, mut forgot) = (self.gates.earliest(self.ring()), false);
         loop {
             let (to, next) = age.first_young(&mut looker, self.gates.earliest(self.ring()), now);
-            forgot |= self.gates.forget(self.ring(), to);
+            // Marked, and not in the end yet: it is too old as soon as it is there.
+            let next = if self.ring().end().precedes(to) { Some(now.as_nanos()) } else { next };
+            let Some(some) = self.gates.forget(self.ring(), to, patience) else { break };
+            forgot |= some;
             explore();
             // ORD(settled:A) Release: the floor before it. Pairs with ORD(due:A).
             age.next.store(next.unwrap_or(NEVER), Ordering::Release);
@@ -218,11 +244,19 @@ impl<T: Send + Sync + 'static> Log<T> {
     pub(super) fn entered(&self, age: &Age<T>) -> u64 {
         let now = self.clock.now();
         if age.is_due(now) {
-            // Unless somebody is at it: it is not what this one came for.
+            // Unless somebody is at it, or counts what he lost: nothing that a publisher waits for.
             let looker = age.looker.try_lock().ok();
-            self.drop_old(looker.and_then(|looker| self.draw_line(age, looker, now)));
+            let forgotten = looker.and_then(|looker| self.draw_line(age, looker, now, Patience::Leaves));
+            self.owe(age, forgotten);
         }
         now.as_nanos()
+    }
+
+    /// Forgets what is too old for who finds no room; whether there was anything.
+    fn made_room(&self, age: &Age<T>) -> bool {
+        let now = self.clock.now();
+        let forgotten = age.is_due(now).then(|| self.draw_line(age, lock(&age.looker), now, Patience::Waits));
+        self.owe(age, forgotten.flatten())
     }
 
     /// Tries to store what came in at `created`; where there is no room, after a look at what is too old.
@@ -240,7 +274,7 @@ impl<T: Send + Sync + 'static> Log<T> {
                     return Ok(stored);
                 }
                 // Once more after the first look even if that forgot nothing: somebody else may just have done so.
-                Err(Why::Full) if self.forget(age) || looks == 0 => looks += 1,
+                Err(Why::Full) if self.made_room(age) || looks == 0 => looks += 1,
                 Err(why) => return Err(why),
             }
         }
