@@ -24,7 +24,7 @@ use super::account::{Account, DrainError};
 use super::handle::Inner;
 use super::life::BrokerState;
 use super::registry::AnyTopic;
-use crate::sync::{Arc, Mutex, MutexGuard};
+use crate::sync::{Arc, Mutex, MutexGuard, thread_number};
 use crate::time::Deadline;
 use crate::wait::{Event, Sleeper, Wait};
 
@@ -40,13 +40,16 @@ pub(crate) struct Closing {
 #[derive(Debug, Clone)]
 enum Stage {
     Open,
-    Running(Deadline),
+    /// Until when, and the number of the thread that does the work.
+    Running(Deadline, u64),
     Done(Account),
 }
 
 /// What a closer finds.
 enum Role {
     Works,
+    /// It is at work itself, further up: a destructor of a record called it.
+    Is,
     Waits,
     Reads(Account),
 }
@@ -64,12 +67,12 @@ impl Closing {
     fn join(&self, deadline: Deadline) -> Role {
         let role = match &mut *self.lock() {
             stage @ Stage::Open => {
-                *stage = Stage::Running(deadline);
+                *stage = Stage::Running(deadline, thread_number());
                 return Role::Works;
             }
-            Stage::Running(until) => {
+            Stage::Running(until, works) => {
                 *until = until.earlier(deadline);
-                Role::Waits
+                if *works == thread_number() { Role::Is } else { Role::Waits }
             }
             Stage::Done(account) => return Role::Reads(account.clone()),
         };
@@ -80,7 +83,7 @@ impl Closing {
     /// The deadline of the close under way: the earliest that anybody gave.
     fn deadline(&self) -> Deadline {
         match &*self.lock() {
-            Stage::Running(deadline) => *deadline,
+            Stage::Running(deadline, _) => *deadline,
             Stage::Open | Stage::Done(_) => Deadline::Now,
         }
     }
@@ -88,7 +91,7 @@ impl Closing {
     fn account(&self) -> Option<Account> {
         match &*self.lock() {
             Stage::Done(account) => Some(account.clone()),
-            Stage::Open | Stage::Running(_) => None,
+            Stage::Open | Stage::Running(..) => None,
         }
     }
 
@@ -124,6 +127,7 @@ impl Inner {
         let deadline = if inside { Deadline::Now } else { self.life.within(limit) };
         match self.closing.join(deadline) {
             Role::Works => self.shut(inside),
+            Role::Is => self.account(false),
             Role::Waits if inside => self.account(false),
             Role::Waits => self.wait_for_account(),
             Role::Reads(account) => account,
