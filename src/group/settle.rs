@@ -112,9 +112,11 @@ pub(super) fn commit<T: Send + Sync + 'static>(
         return true;
     }
     held.reader.advance(to);
-    if let Err(Fenced { .. }) = lane.log.commit(&lane.gate, held.epoch, held.next, to) {
+    let from = held.next;
+    if let Err(Fenced { .. }) = lane.log.go_on(&lane.gate, held.epoch, from, to) {
         lane.counters.refused.add(done as u64 + dead);
         held.resync(&lane.gate);
+        lane.log.gone_on(from, to);
         return false;
     }
     (held.next, held.lost) = (to, 0);
@@ -127,5 +129,7 @@ pub(super) fn commit<T: Send + Sync + 'static>(
         group.letters.add(letter);
     }
     group.progress.notify();
+    // Only now: it runs destructors, which may ask for the figures, or take their time while others do.
+    lane.log.gone_on(from, to);
     true
 }

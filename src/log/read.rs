@@ -89,16 +89,29 @@ impl<T: Send + Sync + 'static> Log<T> {
         Gap { from, to, expired: self.missed(from, to).expired }
     }
 
-    /// Moves a group's gate on from `from` to `to`, unless somebody moved or took it meanwhile, and wakes a producer.
+    /// Moves a group's gate on from `from` to `to`, unless somebody moved or took it meanwhile, wakes a producer, and drops
+    /// what everybody is past.
     #[inline]
     pub fn commit(&self, gate: &Gate, epoch: u32, from: Seq, to: Seq) -> Result<(), Fenced> {
+        let committed = self.go_on(gate, epoch, from, to);
+        self.gone_on(from, to);
+        committed
+    }
+
+    /// The first half of [`Log::commit`], which runs no code of the user's: [`Log::gone_on`] is to follow.
+    #[inline]
+    pub fn go_on(&self, gate: &Gate, epoch: u32, from: Seq, to: Seq) -> Result<(), Fenced> {
         let committed = gate.commit(epoch, from, to);
         if committed.is_ok() {
             self.not_full().notify();
         }
-        // Refused or not: what everybody is past may have waited for these records to be out of hand.
-        self.ring().release(from, to);
         committed
+    }
+
+    /// The second half. Refused or not: what everybody is past may have waited for these records to be out of hand.
+    #[inline]
+    pub fn gone_on(&self, from: Seq, to: Seq) {
+        self.ring().release(from, to);
     }
 
     /// A reader at `at`. Where it reads what no gate protects it may be lapped.
