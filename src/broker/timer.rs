@@ -9,6 +9,7 @@
 //! Nobody is asked under the lock.
 #![forbid(unsafe_code)]
 
+use crate::group::contain::drop_contained;
 use crate::sync::{Arc, Mutex, Weak, lock, thread};
 use crate::time::{Clock, Time};
 use crate::wait::{Bell, Event, Sleeper};
@@ -60,6 +61,10 @@ impl Timer {
         let runs = {
             let mut state = lock(&self.0.state);
             if !state.stopped {
+                // Nobody may ever go round, on a clock that is never moved: so what is gone is forgotten here too.
+                if state.watched.len() == state.watched.capacity() {
+                    state.watched.retain(|what| what.strong_count() > 0);
+                }
                 state.watched.push(what);
             }
             state.stopped || std::mem::replace(&mut state.started, true)
@@ -120,7 +125,10 @@ impl Rounds {
     fn round(&self) -> Option<Option<Time>> {
         let watched = self.watched()?;
         let now = self.clock.now();
-        Some(watched.iter().filter_map(|what| what.tick(now)).min())
+        let next = watched.iter().filter_map(|what| what.tick(now)).min();
+        // Each might be the last handle of its topic by now, and what the user put into that goes with it.
+        watched.into_iter().for_each(drop_contained);
+        Some(next)
     }
 
     fn watched(&self) -> Option<Vec<Arc<dyn Timed>>> {

@@ -10,7 +10,7 @@ pub(super) fn contain<R>(code: impl FnOnce() -> R) -> Result<R, String> {
 }
 
 /// Drops `value`; a panic in a destructor is swallowed.
-pub(super) fn drop_contained<V>(value: V) {
+pub(crate) fn drop_contained<V>(value: V) {
     let _ = contain(move || drop(value));
 }
 

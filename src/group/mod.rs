@@ -6,7 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod config;
-mod contain;
+pub(crate) mod contain;
 pub mod context;
 mod error;
 mod executor;
