@@ -227,7 +227,7 @@ fn run(seed: u64) {
     for partition in topic.stats() {
         // One for each reader and each unfinished publish; and a publish that looks for pages to use again may have this many
         // in its hands.
-        let (looking, at_once) = (16, 3);
+        let (looking, at_once) = (2, 3);
         let most = pages + members.len() as u64 + at_once * (1 + looking);
         assert!(partition.pages <= most, "{partition:#?}, and at first {pages}");
         let lanes: Vec<_> =

@@ -2,9 +2,13 @@
 //! one group.
 #![forbid(unsafe_code)]
 
-use ringlog::{Broker, Group, GroupConfig, Manual, Outcome, Producer, Record, Topic, TopicConfig};
+use ringlog::{
+    Broker, BrokerConfig, Group, GroupConfig, Manual, ManualClock, Outcome, Producer, Record, Topic, TopicConfig,
+};
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 use std::alloc::System;
+use std::sync::Arc;
+use std::time::Duration;
 
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
@@ -104,4 +108,15 @@ fn bytes_in_use_do_not_grow_over_lives() {
         assert!(member.leave());
         manual.run(100);
     });
+
+    // On a clock that nobody moves.
+    let clock = Arc::new(ManualClock::new());
+    let broker = || Broker::with(BrokerConfig::new().clock(clock.clone()));
+    let aged = || TopicConfig::<u8>::new().capacity(1).max_age(Duration::from_secs(1));
+    let one = broker();
+    lives("topics with an age", || {
+        one.create_topic("t", aged()).unwrap();
+        one.delete_topic("t").unwrap();
+    });
+    lives("brokers with a timer", || drop(broker().create_topic("t", aged()).unwrap()));
 }

@@ -225,4 +225,33 @@ mod tests {
         timer.watch(Arc::downgrade(&diary) as Weak<dyn Timed>).unwrap();
         assert_eq!((lock(&diary.0).len(), Arc::weak_count(&diary)), (0, 0));
     }
+
+    /// Gives up the last handle on itself when it is asked; its destructor panics.
+    struct Bomb(Mutex<Option<Arc<Bomb>>>);
+
+    impl Timed for Bomb {
+        fn tick(&self, _: Time) -> Option<Time> {
+            drop(lock(&self.0).take());
+            None
+        }
+    }
+
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            panic!("as planned");
+        }
+    }
+
+    #[test]
+    fn a_destructor_that_panics_in_a_round_ends_nothing() {
+        let clock = Arc::new(ManualClock::new());
+        let timer = Timer::new(clock.clone());
+        let (bomb, diary) = (Arc::new(Bomb(Mutex::new(None))), Arc::new(Diary::default()));
+        *lock(&bomb.0) = Some(bomb.clone());
+        timer.watch(Arc::downgrade(&bomb) as Weak<dyn Timed>).unwrap();
+        timer.watch(Arc::downgrade(&diary) as Weak<dyn Timed>).unwrap();
+        drop(bomb);
+        (0..2).for_each(|_| clock.advance(SECOND));
+        assert_eq!(lock(&diary.0).len(), 2);
+    }
 }
