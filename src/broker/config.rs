@@ -144,7 +144,8 @@ impl<T> TopicConfig<T> {
     /// * Publishing never waits for a group and is never refused for want of room: no handler, slow, stuck or paused,
     ///   holds anybody up, and neither does a group without a member. A publish to a full partition sheds exactly one
     ///   record, a batch as many as it needs.
-    /// * A partition retains its last [`capacity`](Self::capacity) records exactly. A group that falls further behind loses
+    /// * A partition retains its last [`capacity`](Self::capacity) records exactly. (A batch that is being built in place, or
+    ///   was given up, may cost some of those it would have replaced.) A group that falls further behind loses
     ///   what lies before them. It hears of it in that very place, by [`GroupConfig::on_gap`](crate::GroupConfig::on_gap)
     ///   and by [`Record::lost_before`](crate::Record::lost_before) of the next record, and counts it as `skipped`. Groups
     ///   that keep up lose nothing.

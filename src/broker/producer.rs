@@ -14,7 +14,8 @@ use std::time::Duration;
 /// [`Broker::create_exclusive`](crate::Broker::create_exclusive).
 ///
 /// It takes `&mut self` and can be sent to another thread, so there is never a second one at work; that makes a publish
-/// wait-free while there is room, without any atomic read-modify-write, and allows publishing in place. Dropping it
+/// wait-free while there is room (and the topic has no [`max_age`](crate::TopicConfig::max_age), which has to be looked
+/// after), without any atomic read-modify-write, and allows publishing in place. Dropping it
 /// closes nothing: the topic stays, and takes no more records.
 ///
 /// ```compile_fail

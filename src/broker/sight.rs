@@ -7,7 +7,8 @@ use crate::ring::{Keeper, Kept};
 use crate::sync::Arc;
 
 /// One partition in figures, as plain data. Each is exact while nobody is at work; what moved while they were read may show
-/// in one and not yet in another. The counters only grow.
+/// in one and not yet in another, and a loss that somebody is just counting may show early. At quiet points counters have
+/// only grown.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PartitionStats {
@@ -95,7 +96,7 @@ impl<T: Send + Sync + 'static> Topic<T> {
     /// Why [`pages_aside`](PartitionStats::pages_aside) stays up: who keeps which memory of a partition from being used
     /// again. Empty if nobody does, which is the rule; `None` if there is no such partition. It costs a look at each page.
     ///
-    /// A group that drops its oldest and has a handler that never returns keeps one page, and nothing else.
+    /// On a topic that drops its oldest, a handler that never returns keeps one page, and nothing else.
     pub fn why_stalled(&self, partition: u32) -> Option<Vec<Stall>> {
         let name = |by| match by {
             Keeper::Reader(tag) => {

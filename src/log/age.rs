@@ -190,9 +190,13 @@ impl<T: Send + Sync + 'static> Log<T> {
 
     #[inline]
     fn drop_owed(&self, age: &Age<T>) {
-        // ORD(drop_owed:A) Relaxed: a guess. ORD(drop_owed:B) Relaxed: says who does it; the sweep looks for itself.
-        if age.owes.load(Ordering::Relaxed) && age.owes.swap(false, Ordering::Relaxed) {
-            self.ring().sweep();
+        // ORD(drop_owed:A) Relaxed: a guess.
+        if age.owes.load(Ordering::Relaxed) {
+            // ORD(drop_owed:B) Relaxed: says who does it; the sweep looks for itself.
+            let mine = age.owes.swap(false, Ordering::Relaxed);
+            if mine {
+                self.ring().sweep();
+            }
         }
     }
 

@@ -39,7 +39,8 @@ pub enum Retain {
     ///
     /// The value of a record is dropped as soon as every group is past it, on the thread by which that came about: that of
     /// the last group to commit it, mostly; of whoever moved, ended or deleted the last group that wanted it; of whoever
-    /// noticed that it is too old; and of the publisher where no group is there to want it. What a handler has in hand while its group is taken away from under
+    /// noticed that it is too old; and of the publisher where no group is there to want it, or where the topic drops its
+    /// oldest and the publisher needs the memory of what was overwritten. What a handler has in hand while its group is taken away from under
     /// it is dropped when it returns, and so is what lies behind that on the same page. A destructor that panics is
     /// contained; one that blocks holds up the thread it runs on and nobody else.
     Unacked,

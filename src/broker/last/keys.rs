@@ -86,7 +86,11 @@ impl<K: Hash + Eq, C> Keys<K, C> {
             (End::Empty(place), depth) => (place, depth),
         };
         if !self.admit() {
-            return None;
+            // The last place may just have been taken for this very key.
+            return match self.descend(place, hash, depth, &key) {
+                (End::Found(node), _) => Some(&node.cell),
+                (End::Empty(_), _) => None,
+            };
         }
         let mut node = Box::new(Node { hash, key, cell: cell(), below: Default::default() });
         loop {
