@@ -188,7 +188,6 @@ fn behind<T: Send + Sync + 'static>(
     most: usize,
 ) -> Option<usize> {
     let mut len = held.reach(gap.to, most);
-    lane.gate.take(gap.to.plus(len as u64), held.epoch);
     if !lane.pass(held.epoch, &gap) {
         held.resync(&lane.gate);
         return None;
@@ -198,6 +197,7 @@ fn behind<T: Send + Sync + 'static>(
         // Where nothing is shown but to the cursor, it had to come here first.
         len = held.reach(gap.to, most);
     }
+    lane.gate.take(gap.to.plus(len as u64), held.epoch);
     group.progress.notify();
     group.tell(lane.partition, &gap);
     (len > 0 && !lane.word.differs(seen)).then_some(len)
