@@ -57,7 +57,7 @@ struct Group(Arc<Ring<Noisy>>, Arc<Gate>, Reader<Noisy>);
 
 impl Group {
     fn new(ring: &Arc<Ring<Noisy>>) -> Self {
-        let gate = ring.join(Start::End, 0);
+        let gate = if ring.is_lossy() { ring.follow(Start::End, 0) } else { ring.join(Start::End, 0) };
         ring.sweep();
         let reader = ring.reader(gate.position()).covered_by(gate.clone());
         Self(ring.clone(), gate, reader)
@@ -171,6 +171,50 @@ fn a_page_is_used_again_once_it_is_empty() {
     });
 }
 
+/// Whoever moved a cursor is still dropping when the page comes round: it is not written to before that is over.
+#[test]
+fn a_page_comes_round_while_it_is_emptied() {
+    Model::new("release, page comes round").preemptions(1).at_least(10).run(
+        &["too early", "full", "the same page", "another page"],
+        |tally| {
+            let (ring, bin) = (ring(1, Producers::Exclusive), Bin::default());
+            let (mut group, mut pen) = (Group::new(&ring), ring.exclusive().unwrap());
+            assert!(pen.try_push(Noisy::new(0, &bin)).is_ok());
+            let mover = {
+                let (ring, gate) = (ring.clone(), group.1.clone());
+                thread::spawn(move || {
+                    ring.seek(&gate, Seq::new(1));
+                    ring.sweep();
+                })
+            };
+            let rest = {
+                let (ring, bin, tally) = (ring.clone(), bin.clone(), tally.clone());
+                thread::spawn(move || {
+                    if group.1.position() == Seq::ZERO {
+                        tally.saw("too early");
+                        return (group, pen, 1);
+                    }
+                    for n in 1..4 {
+                        if let Err(refused) = pen.try_push(Noisy::new(n, &bin)) {
+                            std::mem::forget(refused.value);
+                            tally.saw("full"); // the mover still stands where it moves the cursor to
+                            return (group, pen, n);
+                        }
+                        assert!(n == 3 || group.run() == Ok(1));
+                    }
+                    tally.saw(if ring.pages_made() == 3 { "the same page" } else { "another page" });
+                    (group, pen, 4)
+                })
+            };
+            mover.join().unwrap();
+            let (mut group, pen, published) = rest.join().unwrap();
+            while group.run().is_ok() {}
+            assert!((0..published).all(|nth| dropped(&bin, nth)), "a record was left");
+            drop(pen);
+        },
+    );
+}
+
 /// What somebody does to a group's cursor while the group's handler runs, and another group commits.
 fn in_hand(what: fn(&Ring<Noisy>, &Gate)) -> impl Fn(&Tally) + Send + Sync + 'static {
     move |tally| {
@@ -231,6 +275,39 @@ fn a_hand_against_the_floor() {
     );
 }
 
+/// A producer that waits for nobody: it drops what it needs the place of, but not what a reader holds.
+#[test]
+fn a_hand_against_a_producer_that_overwrites() {
+    Model::new("hand against overwriting").preemptions(1).at_least(100).run(
+        &["committed", "nothing", "lapped", "dropped early"],
+        |tally| {
+            let options = Options::new(Capacity::new(1).unwrap(), Producers::Exclusive);
+            let (ring, bin) = (ring_with(Options { lossy: true, ..options }), Bin::default());
+            let (mut group, mut pen) = (Group::new(&ring), ring.exclusive().unwrap());
+            let producer = {
+                let (bin, tally) = (bin.clone(), tally.clone());
+                thread::spawn(move || {
+                    (0..4).for_each(|n| assert!(pen.try_push(Noisy::new(n, &bin)).is_ok()));
+                    if dropped(&bin, 0) {
+                        tally.saw("dropped early");
+                    }
+                })
+            };
+            let reader = {
+                let tally = tally.clone();
+                thread::spawn(move || {
+                    (0..1).for_each(|_| tally.saw(group.run().map_or_else(|why| why, |_| "committed")));
+                    group
+                })
+            };
+            producer.join().unwrap();
+            let mut group = reader.join().unwrap();
+            while group.run() != Err("nothing") {}
+            assert!((0..4).all(|nth| dropped(&bin, nth)), "a record was left");
+        },
+    );
+}
+
 /// A third party moves the cursor; what a second group then drops must not be in the first one's hand.
 #[test]
 fn a_hand_against_a_seek_that_another_group_sees() {
@@ -266,23 +343,22 @@ fn a_hand_that_goes_elsewhere() {
         let mut slow = Group::new(&ring);
         let gate = slow.1.clone();
         assert!(pen.try_push(Noisy::new(0, &bin)).is_ok());
-        let reader = {
-            let tally = tally.clone();
+        let mover = {
+            let (ring, bin) = (ring.clone(), bin.clone());
             thread::spawn(move || {
-                tally.saw(slow.run().map_or_else(|why| why, |_| "committed"));
-                slow.2.jump(slow.1.position());
-                if let Peek::Ready(run) = slow.2.peek(1) {
-                    assert_eq!(run.get(0).read(), run.first().get());
-                    tally.saw("elsewhere");
-                }
-                slow
+                ring.seek(&gate, Seq::new(1));
+                assert!(pen.try_push(Noisy::new(1, &bin)).is_ok());
+                ring.sweep();
             })
         };
-        ring.seek(&gate, Seq::new(1));
-        let pushed = pen.try_push(Noisy::new(1, &bin));
-        ring.sweep();
-        let slow = reader.join().unwrap();
-        assert!(pushed.is_ok() && dropped(&bin, 0), "the record was left");
+        tally.saw(slow.run().map_or_else(|why| why, |_| "committed"));
+        slow.2.jump(slow.1.position());
+        if let Peek::Ready(run) = slow.2.peek(1) {
+            assert_eq!(run.get(0).read(), run.first().get());
+            tally.saw("elsewhere");
+        }
+        mover.join().unwrap();
+        assert!(dropped(&bin, 0), "the record was left");
         drop(slow);
     });
 }
