@@ -112,18 +112,21 @@ pub(super) fn commit<T: Send + Sync + 'static>(
         return true;
     }
     held.reader.advance(to);
-    let from = held.next;
+    let (from, counters) = (held.next, &lane.counters);
+    // Counted before: who sees the cursor there, as a drain does, finds the books right.
+    counters.acked.add(done as u64);
+    counters.dead.add(dead);
     if let Err(Fenced { .. }) = lane.log.go_on(&lane.gate, held.epoch, from, to) {
-        lane.counters.refused.add(done as u64 + dead);
+        counters.acked.take_back(done as u64);
+        counters.dead.take_back(dead);
+        counters.refused.add(done as u64 + dead);
         held.resync(&lane.gate);
         lane.log.gone_on(from, to);
         return false;
     }
     (held.next, held.lost) = (to, 0);
-    lane.counters.acked.add(done as u64);
     if dead != 0 || held.failures != 0 {
         (held.failures, held.due) = (0, None);
-        lane.counters.dead.add(dead);
     }
     if let Some(letter) = letter {
         group.letters.add(letter);

@@ -30,6 +30,11 @@ impl Count {
         self.0.store(self.get().wrapping_add(n), Ordering::Relaxed);
     }
 
+    /// Takes back what was added for something that then did not come to pass.
+    pub(super) fn take_back(&self, n: u64) {
+        self.add(n.wrapping_neg());
+    }
+
     pub(super) fn get(&self) -> u64 {
         // ORD(tally:B) Relaxed: a statistic; nothing is read through it.
         self.0.load(Ordering::Relaxed)
