@@ -147,7 +147,7 @@ fn lossy(sheds: Sheds, values: &'static [u64], readers: usize) -> impl Fn(&Tally
 }
 
 /// The models of two shared producers are not looked through: 200,000 schedules were not the end of any.
-const CUT: usize = 60_000;
+const CUT: usize = 25_000;
 
 const MET: [&str; 6] = ["gap", "read on though lapped", "lossy", "page kept", "page again", "page gone"];
 const MET_SHARED: [&str; 7] =
