@@ -168,7 +168,7 @@ impl<T: Send + Sync + 'static> Log<T> {
         }
     }
 
-    /// The same, for who holds a lock, or publishes: what is dropped at once, if anything is, is left to the next look.
+    /// The same, for who holds a lock: what is dropped at once, if anything is, is left to the next look.
     pub(super) fn look_only(&self) {
         if let Some(age) = self.age() {
             let now = self.clock.now();

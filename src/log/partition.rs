@@ -156,12 +156,6 @@ impl<T: Send + Sync + 'static> Log<T> {
         &self.clock
     }
 
-    /// Whether the oldest record goes when it is full, read or not: then groups may find gaps. They may as well where
-    /// records have an age, and nowhere else.
-    pub fn lossy(&self) -> bool {
-        self.ring.is_lossy()
-    }
-
     /// One past the last record.
     #[inline]
     pub fn end(&self) -> Seq {
