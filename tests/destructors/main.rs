@@ -1,6 +1,8 @@
 //! Destructors of records that use the broker, wherever they happen to run.
 #![forbid(unsafe_code)]
 
+mod matrix;
+
 use ringlog::{
     Broker, BrokerConfig, Clock, Futex, GroupConfig, Manual, ManualClock, Retain, SeekTo, Time, TopicConfig, Woken,
 };
@@ -9,14 +11,22 @@ use std::sync::{Arc, Mutex, OnceLock, Weak, mpsc};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-fn ends<R: Send + 'static>(body: impl FnOnce() -> R + Send + 'static) -> R {
+/// Runs `body` on a thread of its own and fails, naming `what`, if it does not come to an end.
+fn ends_as<R: Send + 'static>(what: &str, body: impl FnOnce() -> R + Send + 'static) -> R {
     let (done, wait) = mpsc::channel();
     let thread = thread::spawn(move || done.send(body()).unwrap());
-    match wait.recv_timeout(Duration::from_secs(10)) {
+    match wait.recv_timeout(Duration::from_secs(20)) {
         Ok(result) => result,
-        Err(mpsc::RecvTimeoutError::Timeout) => panic!("it hangs"),
-        Err(mpsc::RecvTimeoutError::Disconnected) => std::panic::resume_unwind(thread.join().unwrap_err()),
+        Err(mpsc::RecvTimeoutError::Timeout) => panic!("{what} hangs"),
+        Err(mpsc::RecvTimeoutError::Disconnected) => {
+            eprintln!("{what} panics");
+            std::panic::resume_unwind(thread.join().unwrap_err())
+        }
     }
+}
+
+fn ends<R: Send + 'static>(body: impl FnOnce() -> R + Send + 'static) -> R {
+    ends_as("it", body)
 }
 
 /// What a record does when it is dropped.
@@ -34,15 +44,15 @@ impl Drop for Acts {
 
 /// A clock that the test moves without telling the timer, as if that were late.
 #[derive(Debug, Default)]
-struct Own(AtomicU64);
+struct Late(AtomicU64);
 
-impl Own {
+impl Late {
     fn advance(&self, by: Duration) {
         self.0.fetch_add(by.as_nanos() as u64, Ordering::SeqCst);
     }
 }
 
-impl Clock for Own {
+impl Clock for Late {
     fn now(&self) -> Time {
         Time::from_nanos(self.0.load(Ordering::SeqCst))
     }
@@ -62,7 +72,7 @@ const SECOND: Duration = Duration::from_secs(1);
 #[test]
 fn a_group_made_while_a_record_expires_whose_destructor_makes_a_group() {
     ends(|| {
-        let clock = Arc::new(Own::default());
+        let clock = Arc::new(Late::default());
         let broker = Broker::with(BrokerConfig::new().clock(clock.clone()));
         let config = TopicConfig::<Acts>::new().capacity(4).retain(Retain::Unacked).max_age(SECOND);
         let topic = broker.create_topic("t", config).unwrap();
@@ -79,7 +89,7 @@ fn a_group_made_while_a_record_expires_whose_destructor_makes_a_group() {
 #[test]
 fn a_seek_that_finds_a_record_too_old_whose_destructor_seeks() {
     ends(|| {
-        let clock = Arc::new(Own::default());
+        let clock = Arc::new(Late::default());
         let broker = Broker::with(BrokerConfig::new().clock(clock.clone()));
         let config = TopicConfig::<Acts>::new().capacity(4).retain(Retain::Unacked).max_age(SECOND);
         let topic = broker.create_topic("t", config).unwrap();
@@ -120,7 +130,7 @@ fn the_figures_are_right_while_what_a_lane_lost_is_dropped() {
 #[test]
 fn a_lane_that_checks_its_books_while_a_record_expires_whose_destructor_seeks() {
     ends(|| {
-        let clock = Arc::new(Own::default());
+        let clock = Arc::new(Late::default());
         let broker = Broker::with(BrokerConfig::new().clock(clock.clone()));
         let config = TopicConfig::<Acts>::new().capacity(4).retain(Retain::Unacked).max_age(SECOND);
         let topic = broker.create_topic("t", config).unwrap();
