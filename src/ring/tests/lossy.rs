@@ -109,12 +109,12 @@ fn a_run_that_was_handed_out_is_the_readers_and_what_follows_is_not() {
 /// Its page is set aside, once, and the others go on being used again.
 #[test]
 fn a_reader_that_never_returns_keeps_its_page_and_nothing_else() {
-    for (producers, capacity) in BOTH.into_iter().flat_map(|producers| [1, 2, 3, 4, 7, 300].map(|c| (producers, c))) {
+    for (producers, &capacity) in BOTH.into_iter().flat_map(|p| CAPACITIES.iter().map(move |c| (p, c))) {
         let ring = lossy(capacity, producers);
         let (mut pen, mut stuck) = (Pen::of(&ring), ring.reader(Seq::ZERO));
         pen.push("kept".to_owned()).unwrap();
         let Peek::Ready(run) = stuck.peek(1) else { panic!("nothing there") };
-        for n in 0..if cfg!(miri) { 20 } else { 20 * capacity } {
+        for n in 0..20 * capacity {
             pen.push(n.to_string()).unwrap();
         }
         let geometry = crate::seq::Geometry::new(Capacity::new(capacity).unwrap());
