@@ -22,6 +22,9 @@ mod broker;
 // L5: adapters
 #[cfg(not(ringlog_loom))]
 mod adapter;
+// L6: what users' tests want
+#[cfg(all(feature = "testing", not(ringlog_loom)))]
+pub mod testing;
 
 #[cfg(not(ringlog_loom))]
 pub use adapter::{Manual, Stepped, Stranded, Worker, WorkerConfig, WorkerError};

@@ -16,6 +16,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("group", 3),
     ("broker", 4),
     ("adapter", 5),
+    ("testing", 6),
 ];
 
 /// The only files that may say `unsafe`.

@@ -17,6 +17,7 @@ use super::error::{Full, Limiting, PublishError, Share};
 use super::groups::Groups;
 use super::last::Kept;
 use super::life::Life;
+use super::planned::Planned;
 use super::registry::AnyTopic;
 use super::route::{Router, Turns};
 use super::timer::Timed;
@@ -80,6 +81,7 @@ pub(crate) struct Core<T> {
     pub(crate) last: Kept<T>,
     pub(crate) deleted: AtomicBool,
     pub(crate) groups: Groups<T>,
+    pub(crate) planned: Planned,
 }
 
 impl<T: Send + Sync + 'static> Core<T> {
@@ -105,7 +107,7 @@ impl<T: Send + Sync + 'static> Core<T> {
     ) -> Result<Published, PublishError<T>> {
         let mut value = Some(value);
         let at = value.as_ref().map_or(0, at);
-        if self.life.admits() && self.direct {
+        if self.life.admits() && self.direct && !self.plans() {
             if let Some(log) = self.logs.get(at as usize) {
                 if let Ok(appended) = log.offer(&mut value) {
                     return Ok(published(at, appended));
@@ -125,6 +127,7 @@ impl<T: Send + Sync + 'static> Core<T> {
         if !self.life.admits() {
             return Err(self.refuse(value));
         }
+        let value = self.as_planned(at, value)?;
         self.last.publish(value, |value| self.append_here(at, value, offer))
     }
 
@@ -162,6 +165,7 @@ impl<T: Send + Sync + 'static> Core<T> {
         let Some(log) = self.logs.get(at as usize) else {
             return Err(self.no_such(at, value));
         };
+        let value = self.as_planned(at, value)?;
         let refuse = |tag| self.groups.stepped_here(tag);
         let direct = self.direct; // then it was tried before
         self.last.publish(value, |value| {

@@ -8,6 +8,7 @@ use super::core::Core;
 use super::error::{CreateError, LookupError};
 use super::groups::Groups;
 use super::life::{BrokerState, Life};
+use super::planned::Planned;
 use super::producer::Producer;
 use super::registry::Registry;
 use super::route::Turns;
@@ -226,6 +227,7 @@ impl Broker {
             exclusive,
             last,
             deleted: AtomicBool::new(false),
+            planned: Planned::default(),
         });
         if core.max_age.is_some() {
             let timed: Weak<dyn Timed> = Arc::<Core<T>>::downgrade(&core);

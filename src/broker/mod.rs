@@ -15,6 +15,7 @@ mod last;
 mod life;
 mod member;
 mod partitioner;
+mod planned;
 mod producer;
 mod registry;
 mod route;

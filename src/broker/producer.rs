@@ -97,7 +97,7 @@ impl<T: Send + Sync + 'static> Producer<T> {
     /// lie, and the only allocation is that of the answer.
     pub fn publish_batch(&mut self, values: impl IntoIterator<Item = T>) -> Result<Vec<Share>, BatchError<T>> {
         let mut values = values.into_iter().fuse();
-        if !self.direct {
+        if !self.direct || self.core.plans() {
             return self.publish_gathered(Vec::new(), None, values);
         }
         let staging = Staging(self);
@@ -198,6 +198,7 @@ impl<T: Send + Sync + 'static> Producer<T> {
             return Err(self.core.no_such(partition, ()));
         };
         let core = &self.core;
+        core.as_planned(partition, ())?;
         let stored = |appended| published(partition, appended);
         if self.direct {
             return log.try_append_in_place(fresh, fill).map(stored).map_err(|error| core.explain(partition, error));
@@ -232,7 +233,7 @@ impl<T: Send + Sync + 'static> Producer<T> {
     ) -> Result<Published, PublishError<T>> {
         let mut value = Some(value);
         let at = value.as_ref().map_or(0, |value| at(self, value));
-        if self.core.life.admits() && self.direct {
+        if self.core.life.admits() && self.direct && !self.core.plans() {
             if let Some(log) = self.logs.get_mut(at as usize) {
                 if let Ok(appended) = log.offer(&mut value) {
                     return Ok(published(at, appended));
@@ -258,6 +259,7 @@ impl<T: Send + Sync + 'static> Producer<T> {
         let Some(log) = self.logs.get_mut(at as usize) else {
             return Err(core.no_such(at, value));
         };
+        let value = core.as_planned(at, value)?;
         let refuse = |tag| core.groups.stepped_here(tag);
         let direct = self.direct; // then it was tried before
         core.last.publish(value, |value| {
@@ -275,6 +277,9 @@ impl<T: Send + Sync + 'static> Producer<T> {
 
     fn append_share(&mut self, partition: u32, mut share: Vec<T>, deadline: Deadline) -> Stored<T> {
         let core = &self.core;
+        if let Err(error) = core.as_planned(partition, ()) {
+            return Err((share, error));
+        }
         let refuse = |tag| core.groups.stepped_here(tag);
         match self.logs[partition as usize].append_all(&mut share, deadline, &ctl(&refuse)) {
             Ok(appended) => Ok(core::share(partition, appended)),

@@ -224,6 +224,9 @@ impl<T: Send + Sync + 'static> Core<T> {
     }
 
     fn append_share(&self, partition: u32, mut share: Vec<T>, deadline: Deadline) -> Stored<T> {
+        if let Err(error) = self.as_planned(partition, ()) {
+            return Err((share, error));
+        }
         let refuse = |tag| self.groups.stepped_here(tag);
         match self.logs[partition as usize].append_all(&mut share, deadline, &ctl(&refuse)) {
             Ok(appended) => Ok(core::share(partition, appended)),
