@@ -56,14 +56,7 @@ fn one_handler_runs_on_one_thread_of_its_own_whatever_the_policy() {
             assert_eq!(name.as_deref(), Some("g/m"));
         }
     }
-    assert_eq!(ringlog_rescues(), 0);
-}
-
-fn ringlog_rescues() -> u64 {
-    #[cfg(feature = "internals")]
-    return ringlog::internals::wait::rescues();
-    #[cfg(not(feature = "internals"))]
-    0
+    assert_eq!(ringlog::internals::wait::rescues(), 0);
 }
 
 // A-53, X32

@@ -7,7 +7,7 @@
 //!
 //! `RINGLOG_LITMUS_ROUNDS` sets the sleeper's rounds (20,000 by default; the long run is 100,000,000: about six minutes);
 //! the publisher makes many to each.
-#![cfg(all(feature = "internals", not(miri)))]
+#![cfg(not(miri))]
 #![forbid(unsafe_code)]
 
 use ringlog::internals::sync::{

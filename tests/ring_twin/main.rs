@@ -1,5 +1,4 @@
 //! The ring against a vector, as a property of random cases. `RINGLOG_CASES` says how many.
-#![cfg(feature = "internals")]
 
 mod case;
 
