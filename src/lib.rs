@@ -42,7 +42,7 @@ pub use group::{
     GroupStats, IntoBatchOutcome, IntoOutcome, LaneStats, Letter, NAME_BYTES_MAX, NameError, Outcome, Place,
     PlaceError, Record, Retry, Run, SeekTo, StartAt, Step, SubscribeError,
 };
-pub use log::Retain;
+pub use log::{Retain, Timestamps};
 pub use sync::futex::{Futex, Woken};
 pub use time::{Clock, CoarseClock, Ids, ManualClock, SequentialIds, SystemClock, Time};
 pub use wait::WaitPolicy;

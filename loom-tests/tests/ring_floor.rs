@@ -10,7 +10,7 @@ use ringlog::internals::sync::explore;
 
 /// A ring of one record, which is there, and its producer.
 fn full(lossy: bool) -> (Arc<Ring<u64>>, Exclusive<u64>) {
-    let options = Options { lossy, timed: !lossy, ..Options::new(Capacity::new(1).unwrap(), Producers::Exclusive) };
+    let options = Options { lossy, aged: !lossy, ..Options::new(Capacity::new(1).unwrap(), Producers::Exclusive) };
     let ring = Ring::with_spares(options, 0).unwrap();
     let mut pen = ring.exclusive().unwrap();
     pen.try_push_from_at(&mut Some(0), 100).unwrap();

@@ -219,7 +219,7 @@ fn a_page_comes_round_while_it_is_emptied() {
 fn in_hand(what: fn(&Ring<Noisy>, &Gate)) -> impl Fn(&Tally) + Send + Sync + 'static {
     move |tally| {
         let options = Options::new(Capacity::new(2).unwrap(), Producers::Exclusive);
-        let (ring, bin) = (ring_with(Options { timed: true, ..options }), Bin::default());
+        let (ring, bin) = (ring_with(Options { aged: true, ..options }), Bin::default());
         let mut pen = ring.exclusive().unwrap();
         let (mut slow, mut other) = (Group::new(&ring), Group::new(&ring));
         (0..2).for_each(|n| assert!(pen.try_push(Noisy::new(n, &bin)).is_ok()));

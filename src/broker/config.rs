@@ -6,7 +6,7 @@ use super::last::Wishes;
 use super::partitioner::Partitioner;
 use super::route::Rule;
 use crate::group::ConfigError;
-use crate::log::Retain;
+use crate::log::{Retain, Timestamps};
 use crate::seq::Capacity;
 use crate::sync::Arc;
 use crate::time::{Clock, Ids, SequentialIds, SystemClock};
@@ -37,6 +37,7 @@ pub struct TopicConfig<T> {
     pub(crate) last: Wishes<T>,
     pub(crate) retain: Retain,
     pub(crate) full: WhenFull,
+    pub(crate) timestamps: Timestamps,
     pub(crate) max_age: Option<Duration>,
     pub(crate) prefault: bool,
 }
@@ -77,6 +78,7 @@ impl<T> TopicConfig<T> {
             last: Wishes::new(),
             retain: Retain::Recent,
             full: WhenFull::Block(Some(Duration::from_secs(1))),
+            timestamps: Timestamps::Off,
             max_age: None,
             prefault: false,
         }
@@ -215,6 +217,34 @@ impl<T> TopicConfig<T> {
         self
     }
 
+    /// Whether records know when they were published (default [`Timestamps::Off`]). With a [`max_age`](Self::max_age) they do
+    /// in any case, exactly.
+    ///
+    /// A group can then [start](crate::StartAt::Time) or [be moved](crate::SeekTo::Time) by time, a handler
+    /// [sees the time](crate::Record::published_at), and what a group lags by can be said
+    /// [in time](crate::Group::lag_time).
+    ///
+    /// ```
+    /// use ringlog::{Broker, BrokerConfig, GroupConfig, ManualClock, SeekTo, Time, Timestamps, TopicConfig};
+    /// use std::{sync::Arc, time::Duration};
+    ///
+    /// let clock = Arc::new(ManualClock::new());
+    /// let broker = Broker::with(BrokerConfig::new().clock(clock.clone()));
+    /// let topic = broker.create_topic("orders", TopicConfig::<u64>::new().timestamps(Timestamps::Exact))?;
+    /// for order in 0..10 {
+    ///     topic.publish(order)?;
+    ///     clock.advance(Duration::from_secs(60));
+    /// }
+    /// let audit = topic.group("audit", GroupConfig::latest())?;
+    /// assert_eq!(audit.seek(0, SeekTo::Time(Time::ZERO + Duration::from_secs(90)))?, 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub const fn timestamps(mut self, timestamps: Timestamps) -> Self {
+        self.timestamps = timestamps;
+        self
+    }
+
     /// Whether creating the topic touches all its memory, so that no publish meets a page fault (default no).
     #[must_use]
     pub const fn prefault(mut self, prefault: bool) -> Self {
@@ -257,6 +287,7 @@ impl<T> fmt::Debug for TopicConfig<T> {
             .field("last", &self.last)
             .field("retain", &self.retain)
             .field("full", &self.full)
+            .field("timestamps", &self.timestamps)
             .field("max_age", &self.max_age)
             .field("prefault", &self.prefault)
             .finish()

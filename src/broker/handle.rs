@@ -248,8 +248,8 @@ impl Broker {
             WhenFull::Block(_) => Full::Block,
             WhenFull::DropOldest => Full::DropOldest,
         };
-        let &TopicConfig { retain, max_age, prefault, .. } = config;
-        let of = LogConfig { full, max_age, prefault, ..LogConfig::new(capacity, producers, retain) };
+        let &TopicConfig { retain, timestamps, max_age, prefault, .. } = config;
+        let of = LogConfig { full, timestamps, max_age, prefault, ..LogConfig::new(capacity, producers, retain) };
         let logs = (0..partitions.get()).map(|_| Log::new(of, self.clock().clone()));
         logs.collect::<Result<_, _>>().map_err(|_| CreateError::OutOfMemory {
             topic: name.clone(),

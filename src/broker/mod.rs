@@ -11,6 +11,7 @@ mod group;
 mod groups;
 mod handle;
 mod key;
+mod lag;
 mod last;
 mod life;
 mod member;

@@ -4,6 +4,7 @@
 use super::gap::{Gap, OnGap};
 use super::letters::Bury;
 use super::outcome::Failure;
+use super::place::StartAt;
 use super::retry::Retry;
 use crate::sync::Arc;
 use std::any::Any;
@@ -26,28 +27,6 @@ impl ConfigError {
     pub fn new(field: &'static str, value: impl Into<String>, bound: &'static str) -> Self {
         ConfigError { field, value: value.into(), bound }
     }
-}
-
-/// Where a new group begins to read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StartAt {
-    /// At the earliest record that is still retained.
-    Earliest,
-    /// Behind the last record: only what is published from now on.
-    Latest,
-    /// At this offset in every partition, or the nearest one that exists.
-    Offset(u64),
-}
-
-/// Where a seek goes; it lands in `[earliest, end]`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SeekTo {
-    /// The earliest retained record.
-    Earliest,
-    /// Behind the last record.
-    Latest,
-    /// This offset, or the nearest one that exists.
-    Offset(u64),
 }
 
 /// The settings of a group over a topic of `T`. Made by [`earliest`](Self::earliest), [`latest`](Self::latest) or
@@ -211,8 +190,8 @@ impl<T> fmt::Debug for GroupConfig<T> {
 
 #[cfg(all(test, not(ringlog_loom)))]
 mod tests {
-    use super::{GroupConfig, StartAt};
-    use crate::group::Retry;
+    use super::GroupConfig;
+    use crate::group::{Retry, StartAt};
 
     #[test]
     fn equal_settings_are_equal_and_a_difference_is_named() {

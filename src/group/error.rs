@@ -49,6 +49,14 @@ pub enum GroupError {
     /// A setting is impossible.
     #[error(transparent)]
     Config(#[from] ConfigError),
+    /// It was to start by time, and the topic's records have none: set [`TopicConfig::timestamps`](crate::TopicConfig::timestamps).
+    #[error("group '{group}' was not made: start is a time, but topic '{topic}' has no timestamps")]
+    NoTimes {
+        /// The topic.
+        topic: Arc<str>,
+        /// The group asked for.
+        group: Arc<str>,
+    },
 }
 
 /// A member was not taken in.
@@ -116,6 +124,14 @@ pub enum ControlError {
     /// The group was deleted, or its topic or broker closed.
     #[error("group '{group}' was deleted, or its broker is closed")]
     Deleted {
+        /// The group.
+        group: Arc<str>,
+    },
+    /// A seek by time, and the topic's records have none: set [`TopicConfig::timestamps`](crate::TopicConfig::timestamps).
+    #[error("group '{group}' cannot seek by time: topic '{topic}' has no timestamps")]
+    NoTimes {
+        /// The topic.
+        topic: Arc<str>,
         /// The group.
         group: Arc<str>,
     },

@@ -1,7 +1,7 @@
 //! The group: its settings, its lanes, its members. It exists without members and gates all the same.
 #![forbid(unsafe_code)]
 
-use super::config::{GroupConfig, SeekTo};
+use super::config::GroupConfig;
 use super::context::{self, Id};
 use super::error::{ControlError, GroupError, SubscribeError};
 use super::executor::Seat;
@@ -9,6 +9,7 @@ use super::gap::Gap;
 use super::lane::Lane;
 use super::letters::{Letter, Letters};
 use super::name;
+use super::place::{SeekTo, start_in};
 use super::roster::{Member, Roster};
 use super::stats::{GroupStats, LaneStats};
 use super::word::{MemberId, PauseReason};
@@ -77,10 +78,16 @@ impl<T: Send + Sync + 'static> Group<T> {
         }
         config.validate()?;
         let eighth = logs.iter().map(|log| log.ring().capacity().eighth()).min().unwrap_or(1);
-        let start = config.start;
-        let lanes = logs.into_iter().zip(0..).map(|(log, partition)| Arc::new(Lane::new(log, partition, start)));
+        if config.start.is_by_time() && !logs.iter().all(|log| log.has_times()) {
+            return Err(GroupError::NoTimes { topic, group: name });
+        }
+        let lanes = logs.into_iter().zip(0..).map(|(log, partition)| {
+            let start = start_in(&log, config.start);
+            Arc::new(Lane::new(log, partition, start))
+        });
+        let lanes = lanes.collect();
         Ok(Arc::new(Group {
-            lanes: lanes.collect(),
+            lanes,
             letters: Letters::new(config.letters),
             commit_bound: usize::try_from(eighth).unwrap_or(usize::MAX).max(1),
             roster: Mutex::new(Roster::default()),
@@ -215,7 +222,7 @@ impl<T: Send + Sync + 'static> Group<T> {
 
     // ---- controls ------------------------------------------------------------------------------------------------
 
-    fn lane(&self, partition: u32) -> Result<&Arc<Lane<T>>, ControlError> {
+    pub(super) fn lane(&self, partition: u32) -> Result<&Arc<Lane<T>>, ControlError> {
         let partitions = u32::try_from(self.lanes.len()).unwrap_or(u32::MAX);
         let none = || ControlError::NoPartition { topic: self.topic.clone(), partition, partitions };
         self.lanes.get(partition as usize).ok_or_else(none)
@@ -235,7 +242,11 @@ impl<T: Send + Sync + 'static> Group<T> {
     /// Moves a partition's cursor at once and says where it landed, in `[earliest, end]`. A handler that is at work on
     /// older records goes on; its acks are refused.
     pub fn seek(&self, partition: u32, to: SeekTo) -> Result<u64, ControlError> {
-        let moved = self.lane(partition)?.seek(to);
+        let lane = self.lane(partition)?;
+        if to.is_by_time() && !lane.log.has_times() {
+            return Err(ControlError::NoTimes { topic: self.topic.clone(), group: self.name.clone() });
+        }
+        let moved = lane.seek(to);
         let moved = moved.ok_or_else(|| ControlError::Deleted { group: self.name.clone() })?;
         self.ring_for(partition as usize);
         self.progress.notify();

@@ -17,8 +17,8 @@
 //! control lock, and so does the adding up: nothing is missing or counted twice while it turns from unnoticed to counted.
 #![forbid(unsafe_code)]
 
-use super::config::{SeekTo, StartAt};
 use super::context::Id;
+use super::place::{SeekTo, at, by_time};
 use super::stats::{Counters, LaneStats};
 use super::word::{LaneWord, MemberId, Word};
 use crate::log::{self, Log, Missed, Relocated};
@@ -120,12 +120,7 @@ impl<T: Send + Sync + 'static> Held<T> {
 }
 
 impl<T: Send + Sync + 'static> Lane<T> {
-    pub(super) fn new(log: Arc<Log<T>>, partition: u32, start: StartAt) -> Self {
-        let start = match start {
-            StartAt::Earliest => Start::Earliest,
-            StartAt::Latest => Start::End,
-            StartAt::Offset(offset) => Start::At(within(&log, offset)),
-        };
+    pub(super) fn new(log: Arc<Log<T>>, partition: u32, start: Start) -> Self {
         let gate = log.join(start, Id::fresh().get());
         let (next, epoch) = gate.snapshot();
         let mut reader = log.reader(next).covered_by(gate.clone());
@@ -175,16 +170,13 @@ impl<T: Send + Sync + 'static> Lane<T> {
     /// Moves the cursor at once, whoever holds the lane: commits of what is in hand are refused from now on. `None` if the
     /// lane is over.
     pub(super) fn seek(&self, to: SeekTo) -> Option<Moved> {
+        let found = by_time(&self.log, to);
         let moved = {
             let _control = lock(&self.control);
             if self.word.load().is_ended() {
                 return None;
             }
-            let want = match to {
-                SeekTo::Earliest => self.log.earliest_only(),
-                SeekTo::Latest => self.log.end(),
-                SeekTo::Offset(offset) => within(&self.log, offset),
-            };
+            let want = found.unwrap_or_else(|| at(&self.log, to));
             let Relocated { moved, missed } = self.log.relocate(&self.gate, want);
             self.count(moved, missed.expired);
             self.word.nudge();
@@ -305,12 +297,6 @@ impl<T: Send + Sync + 'static> Lane<T> {
             }
         }
     }
-}
-
-/// The offset, or the nearest one that is kept. Compared as numbers: positions compare by distance, and an offset from
-/// outside may be any number.
-fn within<T: Send + Sync + 'static>(log: &Log<T>, offset: u64) -> Seq {
-    Seq::new(offset.max(log.earliest_only().get()).min(log.end().get()))
 }
 
 impl<T> fmt::Debug for Lane<T> {

@@ -1,7 +1,8 @@
 //! Records as handlers see them: borrowed from the log, one at a time or as a batch.
 #![forbid(unsafe_code)]
 
-use crate::ring::Run;
+use crate::ring::{Run, TimeOf};
+use crate::time::Time;
 use std::fmt;
 use std::ops::Deref;
 
@@ -14,6 +15,7 @@ pub struct Record<'a, T> {
     attempt: u32,
     last: bool,
     lost: u64,
+    time: TimeOf<'a>,
 }
 
 impl<'a, T> Record<'a, T> {
@@ -40,6 +42,13 @@ impl<'a, T> Record<'a, T> {
     /// Which delivery this is, from 1. Counted on through changes of members; a seek starts afresh.
     pub fn attempt(&self) -> u32 {
         self.attempt
+    }
+
+    /// When it was published: what the broker's clock said when the publish was called, before any wait for room. `None` on
+    /// topics without [timestamps](crate::TopicConfig::timestamps). [`Clock::wall`](crate::Clock::wall) says which time of
+    /// day that was.
+    pub fn published_at(&self) -> Option<Time> {
+        self.time.get().map(Time::from_nanos)
     }
 
     /// How many records this group lost right before this one, because they were overwritten or became too old before they
@@ -150,6 +159,7 @@ impl<'a, T> Batch<'a, T> {
             attempt: if index == 0 { self.attempt } else { 1 },
             last,
             lost: if index == 0 { self.lost } else { 0 },
+            time: self.run.time_of(index),
         }
     }
 }

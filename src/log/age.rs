@@ -245,7 +245,7 @@ impl<T: Send + Sync + 'static> Log<T> {
     }
 
     /// An append where records have an age: the time of its record, after a look at what is too old.
-    pub(super) fn entered(&self, age: &Age<T>) -> u64 {
+    pub(super) fn entered_aged(&self, age: &Age<T>) -> u64 {
         let now = self.clock.now();
         if age.is_due(now) {
             // Unless somebody is at it, or counts what he lost: nothing that a publisher waits for.
@@ -264,7 +264,7 @@ impl<T: Send + Sync + 'static> Log<T> {
     }
 
     /// Tries to store what came in at `created`; where there is no room, after a look at what is too old.
-    pub(super) fn attempt<R>(
+    pub(super) fn attempt_aged<R>(
         &self,
         age: &Age<T>,
         created: u64,

@@ -66,11 +66,11 @@ impl<T: Send + Sync + 'static> Log<T> {
     /// that gives up has claimed nothing.
     pub fn append(&self, value: T, deadline: Deadline, ctl: &AppendCtl<'_>) -> Result<Appended, AppendError<T>> {
         let mut value = Some(value);
-        let stored = match self.age() {
+        let stored = match self.stamps() {
             None => self.until_room(deadline, ctl, 1, || self.ring().try_push_from(&mut value)),
-            Some(age) => {
-                let created = self.entered(age);
-                self.until_room(deadline, ctl, 1, || self.push_aged(age, created, &mut value))
+            Some(stamps) => {
+                let created = self.entered(stamps);
+                self.until_room(deadline, ctl, 1, || self.push_timed(created, &mut value))
             }
         };
         match stored {
@@ -87,11 +87,11 @@ impl<T: Send + Sync + 'static> Log<T> {
         ctl: &AppendCtl<'_>,
     ) -> Result<AppendedAll, AppendError<()>> {
         let len = values.len();
-        let stored = match self.age() {
+        let stored = match self.stamps() {
             None => self.until_room(deadline, ctl, len, || self.ring().try_push_all(values)),
-            Some(age) => {
-                let created = self.entered(age);
-                self.until_room(deadline, ctl, len, || self.push_all_aged(age, created, values))
+            Some(stamps) => {
+                let created = self.entered(stamps);
+                self.until_room(deadline, ctl, len, || self.push_all_timed(created, values))
             }
         };
         match stored {

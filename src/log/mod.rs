@@ -15,6 +15,7 @@ mod producer;
 mod read;
 mod retain;
 mod spans;
+mod stamp;
 
 pub use append::AppendCtl;
 pub use error::{AppendError, Limiting};
@@ -22,6 +23,7 @@ pub use partition::{Appended, AppendedAll, Full, Log, LogConfig, LogCounts};
 pub use producer::LogProducer;
 pub use read::{Gap, Missed, Read, Relocated};
 pub use retain::Retain;
+pub use stamp::Timestamps;
 
 #[cfg(all(test, not(ringlog_loom)))]
 mod tests;

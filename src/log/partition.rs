@@ -19,6 +19,7 @@ use super::{
     age::Age,
     producer::given_back,
     retain::{Gates, OWN, Retain},
+    stamp::{Stamps, Timestamps},
 };
 use crate::{
     ring::{Gate, Kept, Moved, Options, OutOfMemory, Producers, Ring, Start, Why},
@@ -43,6 +44,8 @@ pub struct LogConfig {
     pub retain: Retain,
     /// What happens when it is full.
     pub full: Full,
+    /// Whether records know when they were published; where they have an age, they do in any case.
+    pub timestamps: Timestamps,
     /// How long a record is kept at most, if there is a limit.
     pub max_age: Option<Duration>,
     /// Touch all memory at once, instead of page by page as it is used.
@@ -52,7 +55,8 @@ pub struct LogConfig {
 impl LogConfig {
     /// A partition that makes producers wait when it is full.
     pub const fn new(capacity: Capacity, producers: Producers, retain: Retain) -> Self {
-        Self { capacity, producers, retain, full: Full::Block, max_age: None, prefault: false }
+        let (full, timestamps, max_age, prefault) = (Full::Block, Timestamps::Off, None, false);
+        Self { capacity, producers, retain, full, timestamps, max_age, prefault }
     }
 }
 
@@ -105,7 +109,9 @@ pub struct Log<T> {
     not_empty: Event,
     not_full: Event,
     pub(super) gates: Gates,
-    /// Where records have an age.
+    /// Where records have a time.
+    stamps: Option<Stamps>,
+    /// Where records have an age: then they have a time too.
     age: Option<Age<T>>,
     /// How many appends wait that want to know whenever the limiting group changes.
     pub(super) wary: AtomicU64,
@@ -118,10 +124,13 @@ pub struct Log<T> {
 impl<T: Send + Sync + 'static> Log<T> {
     /// An empty partition, or an error if its pages cannot be reserved.
     pub fn new(config: LogConfig, clock: Arc<dyn Clock>) -> Result<Arc<Self>, OutOfMemory> {
-        let LogConfig { capacity, producers, retain, full, max_age, prefault } = config;
-        let (lossy, timed, prompt) = (full == Full::DropOldest, max_age.is_some(), retain == Retain::Unacked);
-        let ring = Ring::new(Options { prefault, lossy, timed, prompt, ..Options::new(capacity, producers) })?;
-        Ok(Arc::new(Self::aged_around(ring, retain, max_age, clock)))
+        let LogConfig { capacity, producers, retain, full, timestamps, max_age, prefault } = config;
+        let (lossy, aged, prompt) = (full == Full::DropOldest, max_age.is_some(), retain == Retain::Unacked);
+        let timed = timestamps != Timestamps::Off;
+        let ring = Ring::new(Options { prefault, lossy, timed, aged, prompt, ..Options::new(capacity, producers) })?;
+        let stamps = Stamps::of(timestamps, &clock);
+        let log = Self::aged_around(ring, retain, max_age, clock);
+        Ok(Arc::new(Self { stamps: log.stamps.or(stamps), ..log }))
     }
 
     /// A partition around a ring that nobody uses yet.
@@ -129,9 +138,10 @@ impl<T: Send + Sync + 'static> Log<T> {
         Self::aged_around(ring, retain, None, clock)
     }
 
-    /// A partition around a ring that nobody uses yet, and that has times if its records have an age.
+    /// A partition around a ring that nobody uses yet, and that is an aged one if its records have an age.
     pub fn aged_around(ring: Arc<Ring<T>>, retain: Retain, max_age: Option<Duration>, clock: Arc<dyn Clock>) -> Self {
         Self {
+            stamps: max_age.map(|_| Stamps::Exact),
             age: max_age.map(|limit| Age::new(limit, &ring)),
             gates: Gates::new(retain, &ring),
             ring,
@@ -300,26 +310,32 @@ impl<T: Send + Sync + 'static> Log<T> {
 
     #[inline(always)]
     fn push(&self, from: &mut Option<T>) -> Result<Seq, Why> {
-        match &self.age {
+        match &self.stamps {
             None => self.ring.try_push_from(from),
-            Some(age) => self.push_aged(age, self.entered(age), from),
+            Some(stamps) => self.push_timed(self.entered(stamps), from),
         }
     }
 
     #[inline(never)]
-    pub(super) fn push_aged(&self, age: &Age<T>, created: u64, from: &mut Option<T>) -> Result<Seq, Why> {
-        self.attempt(age, created, |created| self.ring.try_push_from_at(from, created))
+    pub(super) fn push_timed(&self, created: u64, from: &mut Option<T>) -> Result<Seq, Why> {
+        self.attempt(created, |created| self.ring.try_push_from_at(from, created))
     }
 
     fn push_all(&self, values: &mut Vec<T>) -> Result<Range<Seq>, Why> {
-        match &self.age {
+        match &self.stamps {
             None => self.ring.try_push_all(values),
-            Some(age) => self.push_all_aged(age, self.entered(age), values),
+            Some(stamps) => self.push_all_timed(self.entered(stamps), values),
         }
     }
 
-    pub(super) fn push_all_aged(&self, age: &Age<T>, created: u64, values: &mut Vec<T>) -> Result<Range<Seq>, Why> {
-        self.attempt(age, created, |created| self.ring.try_push_all_at(values, created))
+    pub(super) fn push_all_timed(&self, created: u64, values: &mut Vec<T>) -> Result<Range<Seq>, Why> {
+        self.attempt(created, |created| self.ring.try_push_all_at(values, created))
+    }
+
+    /// Where the times of records come from, where they have any.
+    #[inline(always)]
+    pub(super) fn stamps(&self) -> Option<&Stamps> {
+        self.stamps.as_ref()
     }
 
     /// How old records get, where they have an age.

@@ -45,7 +45,7 @@ impl<T: Send + Sync + 'static> LogProducer<T> {
     /// Stores one record if there is room. Wait-free, where records have no age.
     #[inline]
     pub fn try_append(&mut self, value: T) -> Result<Appended, AppendError<T>> {
-        if self.log.age().is_some() {
+        if self.log.has_times() {
             return self.try_append_timed(value);
         }
         match self.tail.try_push(value) {
@@ -65,21 +65,21 @@ impl<T: Send + Sync + 'static> LogProducer<T> {
 
     #[inline(always)]
     fn push(&mut self, from: &mut Option<T>) -> Result<Seq, Why> {
-        match self.log.age() {
+        match self.log.stamps() {
             None => self.tail.try_push_from(from),
             Some(_) => self.timed(|tail, created| tail.try_push_from_at(from, created)),
         }
     }
 
-    /// One attempt where records have an age.
+    /// One attempt where records have a time.
     #[inline(never)]
     fn timed<R>(&mut self, mut attempt: impl FnMut(&mut Exclusive<T>, u64) -> Result<R, Why>) -> Result<R, Why> {
         let (log, tail) = (&self.log, &mut self.tail);
-        let Some(age) = log.age() else { return attempt(tail, 0) };
-        log.attempt(age, log.entered(age), |created| attempt(tail, created))
+        let Some(stamps) = log.stamps() else { return attempt(tail, 0) };
+        log.attempt(log.entered(stamps), |created| attempt(tail, created))
     }
 
-    /// As [`Log::until_room`], with the time of the entry for each attempt, where records have an age.
+    /// As [`Log::until_room`], with the time of the entry for each attempt, where records have one.
     #[inline]
     fn until_room<R>(
         &mut self,
@@ -89,11 +89,11 @@ impl<T: Send + Sync + 'static> LogProducer<T> {
         mut attempt: impl FnMut(&mut Exclusive<T>, Option<u64>) -> Result<R, Why>,
     ) -> Result<R, Gone> {
         let (log, tail) = (&self.log, &mut self.tail);
-        match log.age() {
+        match log.stamps() {
             None => log.until_room(deadline, ctl, len, || attempt(tail, None)),
-            Some(age) => {
-                let created = log.entered(age);
-                log.until_room(deadline, ctl, len, || log.attempt(age, created, |created| attempt(tail, Some(created))))
+            Some(stamps) => {
+                let created = log.entered(stamps);
+                log.until_room(deadline, ctl, len, || log.attempt(created, |created| attempt(tail, Some(created))))
             }
         }
     }
@@ -101,7 +101,7 @@ impl<T: Send + Sync + 'static> LogProducer<T> {
     /// Stores all of `values` (which is empty then) or none of them, if there is room.
     pub fn try_append_all(&mut self, values: &mut Vec<T>) -> Result<AppendedAll, AppendError<()>> {
         let len = values.len();
-        let stored = match self.log.age() {
+        let stored = match self.log.stamps() {
             None => self.tail.try_push_all(values),
             Some(_) => self.timed(|tail, created| tail.try_push_all_at(values, created)),
         };
@@ -121,7 +121,7 @@ impl<T: Send + Sync + 'static> LogProducer<T> {
     /// Stores what was staged, all at once. When the partition is closed it stays staged.
     #[inline]
     pub fn store_staged(&mut self) -> Result<AppendedAll, AppendError<()>> {
-        let stored = match self.log.age() {
+        let stored = match self.log.stamps() {
             None => self.tail.publish_staged(),
             Some(_) => self.timed(Exclusive::publish_staged_at),
         };
@@ -157,7 +157,7 @@ impl<T: Send + Sync + 'static> LogProducer<T> {
         fresh: impl FnOnce() -> T,
         fill: impl FnOnce(&mut T),
     ) -> Result<Appended, AppendError<()>> {
-        let stored = match self.log.age() {
+        let stored = match self.log.stamps() {
             None => self.tail.try_push_with(fresh, fill),
             Some(_) => {
                 let mut work = (Some(fresh), Some(fill));

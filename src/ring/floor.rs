@@ -51,7 +51,7 @@ impl<T: Send + Sync + 'static> Body<T> {
 
     /// Whether records may go that a cursor stands at: then readers look before each run.
     pub fn sheds(&self) -> bool {
-        self.lossy || self.timed
+        self.lossy || self.aged
     }
 
     /// Whether the log begins behind position `nth`. The promise is looked at first, which producers change rarely, and the

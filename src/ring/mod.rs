@@ -29,7 +29,7 @@
 //! | table entry, `newest` | who installs page n, by CAS; `newest` by the winner  | producers and readers, once per page |
 //! | time of a slot      | its claimant, before the mark                         | readers of timed rings              |
 //! | mark, tag of a slot | its claimant; marks also by `clear`, `empty`, releasers | readers (marks of bare, tags of tagged pages); `scan` |
-//! | `floor`             | who overwrites a page of a lossy ring, before it does; `raise_floor` | producers out of room, readers of lossy and timed rings |
+//! | `floor`             | who overwrites a page of a lossy ring, before it does; `raise_floor` | producers out of room, readers of lossy and aged rings |
 //! | hold                | its reader, once per page                             | `scan`                              |
 //! | words of prompt rings | see `release`                                       | producers, readers, releasers       |
 //! | state of a physical page | its owner of the moment                          | `spare`                             |
@@ -170,7 +170,7 @@ pub use gate::Gate;
 pub use reader::{Peek, PeekTimes, Reader};
 pub use run::{Records, Run};
 pub use stall::{Keeper, Kept};
-pub use times::Times;
+pub use times::{TimeOf, Times};
 pub use types::{Fenced, Moved, Options, OutOfMemory, Producers, Refused, Start, Why};
 
 use std::fmt;
@@ -207,7 +207,7 @@ pub struct Body<T> {
     /// Positions below it are gone; see `floor`.
     floor: CachePadded<AtomicU64>,
     lossy: bool,
-    timed: bool,
+    aged: bool,
     /// Whether it is a prompt one, and has records that care.
     prompt: bool,
     table: Table,
@@ -227,7 +227,7 @@ impl<T: Send + Sync + 'static> Ring<T> {
 
     /// A ring with another number of spare pages: with none, pages come round soonest, which is what models want.
     pub fn with_spares(options: Options, spares: usize) -> Result<Arc<Self>, OutOfMemory> {
-        let Options { capacity, producers, first, lossy, timed, .. } = options;
+        let Options { capacity, producers, first, lossy, aged, .. } = options;
         let options = Options { prompt: options.prompt && needs_drop::<T>(), ..options };
         let geometry = Geometry::new(capacity);
         let body = Body {
@@ -237,7 +237,7 @@ impl<T: Send + Sync + 'static> Ring<T> {
             granted: CachePadded::new(AtomicU64::new(Stamped::new(first, 0).word())),
             floor: CachePadded::new(AtomicU64::new(0)),
             lossy,
-            timed,
+            aged,
             prompt: options.prompt,
             table: Table::new(geometry.pages()),
             pages: Pages::new(geometry.pages() + spares, geometry.slots(), options)?,

@@ -104,7 +104,7 @@ pub(super) struct Pages<T> {
 impl<T> Pages<T> {
     /// `count` pages of `slots` slots, as `options` has it.
     pub(super) fn new(count: usize, slots: usize, options: Options) -> Result<Self, OutOfMemory> {
-        let (shared, timed) = (options.producers == Producers::Shared, options.timed);
+        let (shared, timed) = (options.producers == Producers::Shared, options.timed || options.aged);
         let mut slab = Block::new(count, slots, shared, timed)?;
         if options.prefault {
             slab.prefault();
@@ -112,7 +112,7 @@ impl<T> Pages<T> {
         let fixed = (0..count).map(|nth| (slab.page(nth), State::default())).collect();
         let (extra, extras) = (Chunks::new(), AtomicUsize::new(0));
         let released = options.prompt.then(|| (0..count).map(|_| CachePadded::default()).collect());
-        let (tagged, claims_may_stall, overwrites) = (shared, shared, options.lossy || timed);
+        let (tagged, claims_may_stall, overwrites) = (shared, shared, options.lossy || options.aged);
         Ok(Self { slots, tagged, timed, fixed, slab, extra, extras, claims_may_stall, released, overwrites })
     }
 
@@ -187,6 +187,11 @@ impl<T> Pages<T> {
     fn extra_page(&self, physical: u16) -> &Page<T> {
         let extra = self.extra.make(usize::from(physical) - self.fixed.len());
         &extra.0.get().expect("pages are only named once they are made").0
+    }
+
+    /// Whether there are times.
+    pub(super) fn has_times(&self) -> bool {
+        self.timed
     }
 
     /// The times of a physical page's slots, as far as there are any.

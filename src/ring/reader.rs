@@ -58,6 +58,8 @@ pub struct Reader<T> {
     held: bool,
     /// Whether the log may go on without this reader: on a ring that sheds records.
     sheds: bool,
+    /// Whether times lie beside the records.
+    timed: bool,
     hold: usize,
     /// Whether the ring is prompt; there: the first record in hand, and the cursor that covers it.
     prompt: bool,
@@ -77,9 +79,23 @@ enum Take {
 impl<T: Send + Sync + 'static> Reader<T> {
     pub(super) fn new(ring: Arc<Body<T>>, at: Seq) -> Self {
         let (position, hold, page) = (ring.tail.nth(at), ring.holds.register(), *ring.pages.page(0));
-        let (sheds, prompt) = (ring.sheds(), ring.is_prompt());
+        let (sheds, timed, prompt) = (ring.sheds(), ring.pages.has_times(), ring.is_prompt());
         let (number, physical, held, in_hand, cursor) = (0, 0, false, None, None);
-        Self { position, known: position, page, number, physical, held, sheds, hold, prompt, in_hand, cursor, ring }
+        Self {
+            position,
+            known: position,
+            page,
+            number,
+            physical,
+            held,
+            sheds,
+            timed,
+            hold,
+            prompt,
+            in_hand,
+            cursor,
+            ring,
+        }
     }
 
     /// The offset it reads next.
@@ -197,7 +213,7 @@ impl<T: Send + Sync + 'static> Reader<T> {
     /// The first `len` records that are known to be published.
     #[inline(always)]
     fn run_of(&self, len: usize) -> Run<'_, T> {
-        let times = if self.sheds { self.ring.pages.times(self.physical) } else { &[] };
+        let times = if self.timed { self.ring.pages.times(self.physical) } else { &[] };
         Run::new(self.page, self.position(), self.ring.geometry.slot(self.position), len, times)
     }
 

@@ -5,7 +5,7 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use crate::ring::slot::Page;
-use crate::ring::times::time;
+use crate::ring::times::{TimeOf, time};
 use crate::seq::Seq;
 use crate::sync::atomic::AtomicU64;
 
@@ -62,6 +62,12 @@ impl<'a, T> Run<'a, T> {
     pub fn time(&self, i: usize) -> u64 {
         assert!(i < self.len(), "record {i} of a run of {}", self.len());
         time(self.times, self.records.at + i)
+    }
+
+    /// Where the time of the `i`th record lies, if it has one.
+    #[inline(always)]
+    pub fn time_of(&self, i: usize) -> TimeOf<'a> {
+        TimeOf(self.times.get(self.records.at + i))
     }
 
     /// All of them, in order.

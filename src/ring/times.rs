@@ -39,8 +39,19 @@ impl Stamp for At {
 /// The time of the record in slot `i`; 0 where there are no times.
 #[inline]
 pub(super) fn time(times: &[AtomicU64], i: usize) -> u64 {
-    // ORD(time:A) Relaxed: the reader has seen the record's mark or tag, which came after it.
-    times.get(i).map_or(0, |time| time.load(Relaxed))
+    TimeOf(times.get(i)).get().unwrap_or(0)
+}
+
+/// Where the time of a record lies, if it has one; read only when somebody asks.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TimeOf<'a>(pub(super) Option<&'a AtomicU64>);
+
+impl TimeOf<'_> {
+    /// The time; `None` on rings without times.
+    pub fn get(self) -> Option<u64> {
+        // ORD(time:A) Relaxed: the reader has seen the record's mark or tag, which came after it.
+        self.0.map(|time| time.load(Relaxed))
+    }
 }
 
 /// The times beside consecutive records on one page.

@@ -29,6 +29,8 @@ pub struct Options {
     pub lossy: bool,
     /// A time lies beside each record.
     pub timed: bool,
+    /// The same, and a line may be drawn ([`raise_floor`](crate::ring::Body::raise_floor)) below which nothing is retained.
+    pub aged: bool,
     /// Payloads are dropped as soon as every cursor is past them.
     pub prompt: bool,
 }
@@ -36,7 +38,8 @@ pub struct Options {
 impl Options {
     /// A ring that starts at 0, keeps what gates cover, and none of the rest.
     pub const fn new(capacity: Capacity, producers: Producers) -> Self {
-        Self { capacity, producers, prefault: false, first: Seq::ZERO, lossy: false, timed: false, prompt: false }
+        let (lossy, timed, aged, prompt) = (false, false, false, false);
+        Self { capacity, producers, prefault: false, first: Seq::ZERO, lossy, timed, aged, prompt }
     }
 }
 

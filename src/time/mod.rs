@@ -8,12 +8,14 @@ mod coarse;
 mod ids;
 mod manual;
 mod pace;
+mod recent;
 mod system;
 
 pub use coarse::CoarseClock;
 pub use ids::{Ids, SequentialIds};
 pub use manual::ManualClock;
 pub use pace::{Ticks, ticks, ticks_in};
+pub use recent::Recent;
 pub use system::SystemClock;
 
 use crate::sync::{
@@ -128,6 +130,11 @@ pub trait Clock: Send + Sync + fmt::Debug + 'static {
 
     /// The wall time that belongs to a reading.
     fn wall(&self, at: Time) -> SystemTime;
+
+    /// The reading that belongs to a wall time, as [`wall`](Clock::wall) has it; the origin if that lies before it.
+    fn reading(&self, wall: SystemTime) -> Time {
+        Time::ZERO.after(wall.duration_since(self.wall(Time::ZERO)).unwrap_or(Duration::ZERO))
+    }
 
     /// Sleeps while `word` holds `expected` and the clock has not reached `until` (`None`: for ever). May return early;
     /// the caller looks again in any case. A clock may set [`Futex::TICK`] in the word to end the sleep.

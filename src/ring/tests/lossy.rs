@@ -187,7 +187,7 @@ fn a_gate_on_a_lossy_ring_holds_producers_back_and_misses_nothing() {
 fn a_cursor_left_far_behind_is_lifted_in_time_and_says_over_how_many() {
     for (first, timed) in FIRSTS.iter().flat_map(|first| [(*first, false), (*first, true)]) {
         let options = Options::new(Capacity::new(8).unwrap(), Producers::Shared);
-        let ring = Ring::new(Options { lossy: !timed, timed, first: Seq::new(first), ..options }).unwrap();
+        let ring = Ring::new(Options { lossy: !timed, aged: timed, first: Seq::new(first), ..options }).unwrap();
         let join = |at, tag| if timed { ring.join(at, tag) } else { ring.follow(at, tag) };
         let (stuck, moving) = (join(Start::Earliest, 0), join(Start::Earliest, 1));
         let (seq, step, mut at, mut passed) = (|n| Seq::new(first).plus(n), 1u64 << 34, 0u64, 0);

@@ -8,7 +8,7 @@ use crate::sync::Arc;
 
 fn timed(capacity: usize, producers: Producers, lossy: bool) -> Arc<Ring<u64>> {
     let options = Options::new(Capacity::new(capacity).unwrap(), producers);
-    Ring::new(Options { timed: true, lossy, ..options }).unwrap()
+    Ring::new(Options { aged: true, lossy, ..options }).unwrap()
 }
 
 /// The time of record `n` in these tests.

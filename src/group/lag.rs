@@ -1,0 +1,33 @@
+//! What a group lags by, in time.
+#![forbid(unsafe_code)]
+
+use super::Group;
+use super::error::ControlError;
+use super::lane::Lane;
+use crate::time::Time;
+use std::time::Duration;
+
+impl<T: Send + Sync + 'static> Lane<T> {
+    /// How old the oldest record is that is not done; zero if all are. `None` where records have no times.
+    fn lag_time(&self, now: Time) -> Option<Duration> {
+        if !self.log.has_times() {
+            return None;
+        }
+        let oldest = if self.lag() > 0 { self.log.time_of(self.gate.position()) } else { None };
+        Some(oldest.map_or(Duration::ZERO, |oldest| now - oldest))
+    }
+}
+
+impl<T: Send + Sync + 'static> Group<T> {
+    /// How old the oldest record is that is not done, over all partitions; zero if all are. `None` where records have no
+    /// times.
+    pub fn lag_time(&self) -> Option<Duration> {
+        let now = self.clock.now();
+        self.lanes.iter().filter_map(|lane| lane.lag_time(now)).max()
+    }
+
+    /// The same of one partition.
+    pub fn lag_time_of(&self, partition: u32) -> Result<Option<Duration>, ControlError> {
+        Ok(self.lane(partition)?.lag_time(self.clock.now()))
+    }
+}
