@@ -12,10 +12,14 @@ mod ring;
 mod wait;
 // L2: one partition
 mod log;
-// L3: groups and delivery. From here up there is no protocol on memory that the layers below have not, and much that
-// loom's pointers cannot do (trait objects): models are of the layers below.
+// L3: groups and delivery. From here up there is little protocol on memory that the layers below have not, and much that
+// loom's pointers cannot do (trait objects): models are of the layers below, and of the lane word.
 #[cfg(not(ringlog_loom))]
 mod group;
+#[cfg(ringlog_loom)]
+mod group {
+    pub mod word;
+}
 // L4: the broker
 #[cfg(not(ringlog_loom))]
 mod broker;
@@ -69,7 +73,6 @@ pub mod internals {
     pub mod log {
         pub use crate::log::*;
     }
-    #[cfg(not(ringlog_loom))]
     pub mod group {
         pub use crate::group::*;
     }

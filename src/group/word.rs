@@ -87,31 +87,36 @@ const _: () = assert!(NUDGE_SHIFT == 48, "16 bits are left for nudges");
 
 /// One value of the lane word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Word(u64);
+pub struct Word(u64);
 
 impl Word {
-    pub(super) fn is_held(self) -> bool {
+    /// Whether somebody has the lane's state in hand.
+    pub fn is_held(self) -> bool {
         self.0 & HELD != 0
     }
 
-    pub(super) fn is_ended(self) -> bool {
+    /// Whether the lane is over.
+    pub fn is_ended(self) -> bool {
         self.0 & ENDED != 0
     }
 
-    pub(super) fn paused(self) -> u8 {
+    /// The reasons for which it is paused, as a mask.
+    pub fn paused(self) -> u8 {
         ((self.0 >> PAUSE_SHIFT) & 0b11) as u8
     }
 
-    pub(super) fn owner(self) -> MemberId {
+    /// Who may step it.
+    pub fn owner(self) -> MemberId {
         MemberId(((self.0 >> OWNER_SHIFT) & u64::from(MemberId::MAX)) as u32)
     }
 
-    pub(super) fn target(self) -> MemberId {
+    /// Who shall.
+    pub fn target(self) -> MemberId {
         MemberId(((self.0 >> TARGET_SHIFT) & u64::from(MemberId::MAX)) as u32)
     }
 
     /// Whether it is this member's, and stays so.
-    pub(super) fn is_of(self, member: MemberId) -> bool {
+    pub fn is_of(self, member: MemberId) -> bool {
         self.owner() == member && self.target() == member
     }
 
@@ -134,22 +139,24 @@ impl Word {
 
 /// The word itself.
 #[derive(Debug)]
-pub(super) struct LaneWord(AtomicU64);
+pub struct LaneWord(AtomicU64);
 
 impl LaneWord {
-    pub(super) fn new() -> Self {
+    /// Nobody's lane.
+    pub fn new() -> Self {
         LaneWord(AtomicU64::new(0))
     }
 
+    /// The word as it is.
     #[inline(always)]
-    pub(super) fn load(&self) -> Word {
+    pub fn load(&self) -> Word {
         // ORD(word:A) Acquire: a seek's cursor is seen with its nudge. Pairs with ORD(change:A).
         Word(self.0.load(Ordering::Acquire))
     }
 
     /// Whether anybody changed the word since `seen` (inv. 3).
     #[inline(always)]
-    pub(super) fn differs(&self, seen: Word) -> bool {
+    pub fn differs(&self, seen: Word) -> bool {
         // ORD(word:B) Relaxed: nothing is read through it; a boundary loads the word again.
         self.0.load(Ordering::Relaxed) != seen.0
     }
@@ -171,20 +178,20 @@ impl LaneWord {
     }
 
     /// free, owner = target = `me` → HELD. ENDED, HELD, paused, somebody else's: refused with the word.
-    pub(super) fn take(&self, me: MemberId) -> Result<Word, Word> {
+    pub fn take(&self, me: MemberId) -> Result<Word, Word> {
         let free = |w: Word| !w.is_held() && !w.is_ended() && w.paused() == 0;
         self.change(|w| (free(w) && w.is_of(me)).then_some(Word(w.0 | HELD))).map(|(_, new)| new)
     }
 
     /// HELD → free, owner := target. Returns the word after; its owner is to be rung.
-    pub(super) fn let_go(&self) -> Word {
+    pub fn let_go(&self) -> Word {
         let changed = self.change(|w| Some(Word(w.0 & !HELD).with_owner(w.target()).nudged()));
         changed.map_or_else(|word| word, |(_, new)| new)
     }
 
     /// free → owner := target := `new`; HELD → target := `new`. The same target: nothing. ENDED: refused.
     /// Returns the word before, for whom to ring.
-    pub(super) fn retarget(&self, new: MemberId) -> Result<Word, Word> {
+    pub fn retarget(&self, new: MemberId) -> Result<Word, Word> {
         let moved = |w: Word| {
             let aimed = w.with_target(new).nudged();
             if w.is_held() { aimed } else { aimed.with_owner(new) }
@@ -193,24 +200,24 @@ impl LaneWord {
     }
 
     /// Any but ENDED → + reason.
-    pub(super) fn pause(&self, reason: PauseReason) {
+    pub fn pause(&self, reason: PauseReason) {
         let bit = Word::pause_bit(reason);
         let _ = self.change(|w| (!w.is_ended() && w.0 & bit == 0).then(|| Word(w.0 | bit).nudged()));
     }
 
     /// Any but ENDED → - reason.
-    pub(super) fn resume(&self, reason: PauseReason) {
+    pub fn resume(&self, reason: PauseReason) {
         let bit = Word::pause_bit(reason);
         let _ = self.change(|w| (!w.is_ended() && w.0 & bit != 0).then(|| Word(w.0 & !bit).nudged()));
     }
 
     /// Any but ENDED → nudges + 1.
-    pub(super) fn nudge(&self) {
+    pub fn nudge(&self) {
         let _ = self.change(|w| (!w.is_ended()).then(|| w.nudged()));
     }
 
     /// Not ENDED → ENDED, nobody's; whether this call did it.
-    pub(super) fn end(&self) -> bool {
+    pub fn end(&self) -> bool {
         let nobody = |w: Word| Word(w.0 | ENDED).with_owner(MemberId::NOBODY).with_target(MemberId::NOBODY).nudged();
         self.change(|w| (!w.is_ended()).then(|| nobody(w))).is_ok()
     }

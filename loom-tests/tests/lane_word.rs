@@ -1,0 +1,202 @@
+//! A lane on its way from member to member, beside a seek, a pause and its end: one member at a time has its state, who
+//! finds the word changed finds what changed it, and nothing is acknowledged once the lane is over.
+#![cfg(ringlog_loom)]
+
+use loom::cell::UnsafeCell;
+use loom::sync::{Arc, Mutex};
+use loom::thread;
+use loom_tests::{Model, Tally};
+use ringlog::internals::{
+    group::word::{LaneWord, MemberId, PauseReason, Word},
+    ring::{Gate, Options, Producers, Ring, Start},
+    seq::{Capacity, Seq},
+};
+
+/// What travels with a lane. The cell stands for the reader, which is one thread's at a time.
+struct Held {
+    next: Seq,
+    epoch: u32,
+    calls: UnsafeCell<u64>,
+}
+
+struct Lane {
+    word: LaneWord,
+    gate: Arc<Gate>,
+    ring: Arc<Ring<u64>>,
+    parked: Mutex<Option<Box<Held>>>,
+}
+
+fn member(n: u32) -> MemberId {
+    MemberId::new(n).unwrap()
+}
+
+/// A lane of two records, both there, that belongs to member 1.
+fn lane() -> Arc<Lane> {
+    let ring = Ring::with_spares(Options::new(Capacity::new(2).unwrap(), Producers::Exclusive), 0).unwrap();
+    let gate = ring.join(Start::Earliest, 1);
+    let mut pen = ring.exclusive().unwrap();
+    (0..2).for_each(|n| pen.try_push(n).map(drop).unwrap());
+    let (next, epoch) = gate.snapshot();
+    let parked = Mutex::new(Some(Box::new(Held { next, epoch, calls: UnsafeCell::new(0) })));
+    let word = LaneWord::new();
+    word.retarget(member(1)).unwrap();
+    Arc::new(Lane { word, gate, ring, parked })
+}
+
+impl Lane {
+    /// As a task takes a lane: the word, the state, where the cursor is now; and the word again, for an end in between.
+    fn take(&self, me: MemberId) -> Option<(Word, Box<Held>)> {
+        let seen = self.word.take(me).ok()?;
+        let mut held = self.parked.lock().unwrap().take().expect("a free lane's state is parked");
+        (held.next, held.epoch) = self.gate.snapshot();
+        if self.word.load().is_ended() {
+            self.let_go(held);
+            return None;
+        }
+        Some((seen, held))
+    }
+
+    fn let_go(&self, held: Box<Held>) {
+        *self.parked.lock().unwrap() = Some(held);
+        if self.word.let_go().is_ended() {
+            drop(self.parked.lock().unwrap().take());
+        }
+    }
+
+    /// Hands over one record and commits it; false if the commit was refused.
+    fn deliver(&self, held: &mut Held) -> bool {
+        // SAFETY: loom's cell: it fails the model if another thread's access is not ordered with this one.
+        held.calls.with_mut(|calls| unsafe { *calls += 1 });
+        let to = held.next.plus(1);
+        let stored = self.gate.commit(held.epoch, held.next, to).is_ok();
+        if stored {
+            held.next = to;
+        }
+        stored
+    }
+
+    /// A member: takes the lane if it may, delivers what there is, and lets go as soon as it is told to.
+    fn serve(&self, me: MemberId, tally: &Tally, moved: &'static str) {
+        let Some((seen, mut held)) = self.take(me) else { return };
+        while held.next.precedes(Seq::new(2)) && !self.word.differs(seen) {
+            assert!(self.deliver(&mut held));
+        }
+        if self.word.differs(seen) {
+            tally.saw(moved);
+        }
+        self.let_go(held);
+    }
+}
+
+fn spawn<R: 'static>(lane: &Arc<Lane>, actor: impl FnOnce(&Lane) -> R + 'static) -> thread::JoinHandle<R> {
+    let lane = lane.clone();
+    thread::spawn(move || actor(&lane))
+}
+
+// The new owner is rung when the old one lets go; here it looks once it has been told, and again at the end.
+#[test]
+fn a_lane_moves_while_it_is_served() {
+    let outcomes = &["told in hand", "done by one", "done by both", "done by the second"];
+    Model::new("lane moves").at_least(50).run(outcomes, |tally| {
+        let lane = lane();
+        let (one, two) = (tally.clone(), tally.clone());
+        let first = spawn(&lane, move |lane| {
+            lane.serve(member(1), &one, "told in hand");
+            lane.gate.position()
+        });
+        let second = spawn(&lane, move |lane| {
+            lane.word.retarget(member(2)).unwrap();
+            let before = lane.gate.position();
+            lane.serve(member(2), &two, "told in hand");
+            before
+        });
+        let (by_first, _) = (first.join().unwrap(), second.join().unwrap());
+        tally.saw(match by_first.get() {
+            0 => "done by the second",
+            1 => "done by both",
+            _ => "done by one",
+        });
+        lane.serve(member(2), tally, "told in hand");
+        assert_eq!(lane.gate.position(), Seq::new(2));
+        assert!(lane.parked.lock().unwrap().is_some() && !lane.word.load().is_held());
+    });
+}
+
+#[test]
+fn nothing_is_acknowledged_once_the_lane_is_over() {
+    Model::new("end against take").at_least(50).run(&["before", "refused", "too late"], |tally| {
+        let lane = lane();
+        let seen = tally.clone();
+        let server = spawn(&lane, move |lane| {
+            let Some((_, mut held)) = lane.take(member(1)) else { return seen.saw("too late") };
+            seen.saw(if lane.deliver(&mut held) { "before" } else { "refused" });
+            lane.let_go(held);
+        });
+        let ender = spawn(&lane, |lane| {
+            assert!(lane.word.end());
+            lane.gate.bump();
+            let last = lane.gate.position();
+            if !lane.word.load().is_held() {
+                drop(lane.parked.lock().unwrap().take());
+            }
+            last
+        });
+        server.join().unwrap();
+        let last = ender.join().unwrap();
+        assert_eq!(lane.gate.position(), last, "the cursor moved after the end");
+        assert!(lane.parked.lock().unwrap().is_none(), "whoever came last dropped the state");
+    });
+}
+
+// The order that the seek stored and the nudge show: who finds the word changed finds the cursor moved.
+#[test]
+fn who_sees_the_nudge_sees_the_seek() {
+    Model::new("seek against service").at_least(20).run(&["unseen", "seen", "refused"], |tally| {
+        let lane = lane();
+        let seen = tally.clone();
+        let server = spawn(&lane, move |lane| {
+            let Some((word, mut held)) = lane.take(member(1)) else { unreachable!("nobody else wants it") };
+            let epoch = held.epoch;
+            let now = lane.word.load();
+            if now != word {
+                assert_eq!(lane.gate.epoch(), 1, "a nudge without its seek");
+                seen.saw("seen");
+            } else if !lane.deliver(&mut held) {
+                assert_eq!(epoch, 0);
+                seen.saw("refused");
+            } else {
+                seen.saw("unseen");
+            }
+            lane.let_go(held);
+        });
+        let seeker = spawn(&lane, |lane| {
+            lane.ring.seek(&lane.gate, Seq::new(2));
+            lane.word.nudge();
+        });
+        server.join().unwrap();
+        seeker.join().unwrap();
+        assert_eq!(lane.gate.epoch(), 1);
+    });
+}
+
+#[test]
+fn a_pause_and_a_resume_beside_a_take_leave_the_lane_to_be_taken() {
+    Model::new("pause against take").at_least(20).run(&["taken", "paused"], |tally| {
+        let lane = lane();
+        let seen = tally.clone();
+        let server = spawn(&lane, move |lane| match lane.take(member(1)) {
+            Some((_, held)) => {
+                seen.saw("taken");
+                lane.let_go(held);
+            }
+            None => seen.saw("paused"),
+        });
+        let pauser = spawn(&lane, |lane| {
+            lane.word.pause(PauseReason::Group);
+            lane.word.resume(PauseReason::Group);
+        });
+        server.join().unwrap();
+        pauser.join().unwrap();
+        assert!(lane.take(member(1)).is_some());
+    });
+}
