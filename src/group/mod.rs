@@ -29,7 +29,7 @@ mod settle;
 mod stats;
 mod task;
 mod thread;
-mod word;
+pub mod word;
 
 pub use config::{ConfigError, GroupConfig, LETTERS};
 pub use error::{ControlError, GroupError, SubscribeError};

@@ -40,7 +40,7 @@
 //! | word:A   | load at a boundary  | Acquire | a seek's new cursor before its nudge; pairs with change:A                   |
 //! | word:B   | look between records| Relaxed | only "did it change"; what it says is read again by word:A                  |
 //! | change:A | CAS, taken          | AcqRel  | hands state and orders over: HELD → free → HELD is the chain to the next   |
-//! | change:B | CAS, lost           | Acquire | the loop decides on the value found                                         |
+//! | change:B | CAS, lost           | Relaxed | the loop decides on the value alone; a later success takes over what it holds |
 #![forbid(unsafe_code)]
 
 use crate::sync::atomic::{AtomicU64, Ordering};
@@ -168,9 +168,10 @@ impl LaneWord {
             let new = to(seen).ok_or(seen)?;
             explore();
             // ORD(change:A) AcqRel: hands over what we wrote, takes over what was handed to us. Pairs with itself, and with
-            // ORD(word:A), ORD(change:B).
-            // ORD(change:B) Acquire: the loop decides on what it found. Pairs with ORD(change:A).
-            match self.0.compare_exchange_weak(seen.0, new.0, Ordering::AcqRel, Ordering::Acquire) {
+            // ORD(word:A).
+            // ORD(change:B) Relaxed: the loop decides on the value alone; what comes with it is taken over by the CAS that
+            // succeeds, and a refusal reads nothing through it.
+            match self.0.compare_exchange_weak(seen.0, new.0, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => return Ok((seen, new)),
                 Err(found) => seen = Word(found),
             }
