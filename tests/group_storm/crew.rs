@@ -1,0 +1,261 @@
+//! One group with its members, and what its handlers do and check.
+#![forbid(unsafe_code)]
+
+use super::dice::Dice;
+use super::watch::{Payload, Place, until};
+use ringlog::{Batch, BatchOutcome, Group, GroupConfig, Member, Outcome, Record, Retry, Run, SeekTo, Topic, Worker};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
+use std::time::Duration;
+
+/// The payload of a panic that was meant.
+pub(crate) struct Worked;
+
+const ATTEMPTS: u32 = 3;
+
+pub(crate) struct Crew {
+    pub(crate) group: Group<Payload>,
+    pub(crate) members: Vec<Member<Payload>>,
+    places: Arc<Vec<Place>>,
+    /// Whether anybody may move its cursors.
+    seeks: bool,
+    storming: Arc<AtomicBool>,
+}
+
+/// What a handler needs.
+struct Hand {
+    group: Group<Payload>,
+    places: Arc<Vec<Place>>,
+    seeks: bool,
+    storming: Arc<AtomicBool>,
+    may_panic: bool,
+    dice: Dice,
+}
+
+fn make(topic: &Topic<Payload>, number: u64, dice: &mut Dice) -> (Group<Payload>, Arc<Vec<Place>>) {
+    let retry = match dice.roll(3) {
+        0 => Retry::constant(ATTEMPTS, Duration::ZERO),
+        1 => Retry::constant(ATTEMPTS, Duration::from_micros(50)),
+        _ => Retry::list(ATTEMPTS, [Duration::ZERO, Duration::from_micros(300)]),
+    };
+    let mut config = GroupConfig::new(dice.pick(&[ringlog::StartAt::Earliest, ringlog::StartAt::Latest]));
+    config = config.retry(retry).letters(dice.pick(&[0, 1, 8, 1_024]));
+    if dice.roll(2) == 0 {
+        config = config.bury_cloned();
+    }
+    let group = topic.group(&format!("g{number}"), config).unwrap();
+    let places: Vec<Place> = group
+        .stats()
+        .lanes
+        .iter()
+        .map(|lane| {
+            let place = Place::default();
+            place.seen.lock().unwrap().next = lane.start;
+            place
+        })
+        .collect();
+    (group, Arc::new(places))
+}
+
+impl Crew {
+    pub(crate) fn new(topic: &Topic<Payload>, number: u64, storming: &Arc<AtomicBool>, dice: &mut Dice) -> Self {
+        let (group, places) = make(topic, 1_000_000 + number, dice);
+        Self { group, places, members: Vec::new(), seeks: dice.roll(2) == 0, storming: storming.clone() }
+    }
+
+    /// Deletes the group under its handlers, and makes another.
+    pub(crate) fn replace(&mut self, topic: &Topic<Payload>, number: u64, dice: &mut Dice) {
+        assert!(self.group.delete());
+        assert!(self.group.stats().balances(), "{:#?}", self.group.stats());
+        self.members.clear();
+        (self.group, self.places) = make(topic, number, dice);
+    }
+
+    pub(crate) fn partitions(&self) -> u64 {
+        self.places.len() as u64
+    }
+
+    fn hand(&self, may_panic: bool, dice: &mut Dice) -> Hand {
+        Hand {
+            group: self.group.clone(),
+            places: self.places.clone(),
+            seeks: self.seeks,
+            storming: self.storming.clone(),
+            may_panic,
+            dice: dice.fork(),
+        }
+    }
+
+    pub(crate) fn join(&mut self, name: &str, workers: &[Worker], dice: &mut Dice) {
+        let member = self.group.member(name);
+        let worker = &workers[dice.roll(workers.len() as u64) as usize];
+        let joined = match dice.roll(5) {
+            0 => member.subscribe(self.hand(true, dice).for_records()),
+            1 => member.run(Run::ThreadPerLane).subscribe_with(|_| self.hand(true, dice).for_records()),
+            2 => member.run(worker).subscribe(self.hand(true, dice).for_records()),
+            3 => member.run(worker).subscribe_batch_with(|_| self.hand(false, dice).for_batches()),
+            _ => member.subscribe_batch(self.hand(false, dice).for_batches()),
+        };
+        self.members.push(joined.unwrap());
+    }
+
+    pub(crate) fn leave(&mut self, dice: &mut Dice) {
+        if !self.members.is_empty() {
+            let at = dice.roll(self.members.len() as u64) as usize;
+            self.members.swap_remove(at).leave(); // false if its worker was stopped
+        }
+    }
+
+    pub(crate) fn forget_those_gone(&mut self) {
+        let there = self.group.stats().members;
+        self.members.retain(|member| there.iter().any(|name| &**name == member.name()));
+    }
+
+    pub(crate) fn seek(&self, dice: &mut Dice) {
+        if self.seeks {
+            seek(&self.group, self.partitions(), dice);
+        }
+    }
+
+    /// Nobody is at work and everything is done.
+    pub(crate) fn check_when_quiet(&self, published: &HashMap<(u32, u64), Option<u64>>) {
+        let stats = self.group.stats();
+        assert!(stats.balances(), "{stats:#?}");
+        assert_eq!(stats.lag(), 0, "{stats:#?}");
+        for (lane, place) in stats.lanes.iter().zip(self.places.iter()) {
+            let (acks, given_up) = (&place.acks, &place.given_up);
+            // A handler whose cursor was moved away may only be about to hear that its word counts no more.
+            until("every answer of a handler is counted", || {
+                let lane = self.group.stats_of(lane.partition).unwrap();
+                lane.acked + lane.dead + lane.refused >= acks.load(Relaxed) + given_up.load(Relaxed)
+                    && !place.busy.load(Relaxed)
+            });
+            assert!(lane.acked <= acks.load(Relaxed), "{lane:#?} {place:?}");
+            if !self.seeks {
+                let seen = (acks.load(Relaxed), given_up.load(Relaxed), 0, 0);
+                assert_eq!((lane.acked, lane.dead, lane.refused, lane.replayed), seen, "{lane:#?}");
+                assert_eq!(place.seen.lock().unwrap().next, lane.end, "{lane:#?}");
+            }
+            for (offset, id) in &place.seen.lock().unwrap().ids {
+                let published = published[&(lane.partition, *offset)];
+                assert!(published.is_none_or(|published| published == *id), "{lane:#?}: {offset}");
+            }
+        }
+    }
+
+    /// Whatever was going on.
+    pub(crate) fn check_when_closed(&self) {
+        for (lane, place) in self.group.stats().lanes.iter().zip(self.places.iter()) {
+            assert!(lane.balances(), "{lane:#?}");
+            assert!(lane.acked <= place.acks.load(Relaxed), "{lane:#?}");
+        }
+    }
+}
+
+fn seek(group: &Group<Payload>, partitions: u64, dice: &mut Dice) {
+    let partition = dice.roll(partitions) as u32;
+    let Ok(lane) = group.stats_of(partition) else { return };
+    let to = match dice.roll(5) {
+        0 => SeekTo::Earliest,
+        1 => SeekTo::Latest,
+        2 => SeekTo::Offset(lane.committed),
+        3 => SeekTo::Offset(lane.committed.saturating_sub(1 + dice.roll(5))),
+        _ => SeekTo::Offset(lane.committed + dice.roll(5)),
+    };
+    _ = group.seek(partition, to); // its own group may be gone by now
+}
+
+impl Hand {
+    fn for_records(mut self) -> impl FnMut(&Record<'_, Payload>) -> Outcome + Send + 'static {
+        move |record| {
+            let place = self.places.clone();
+            let place = &place[record.partition() as usize];
+            self.enter(place);
+            let outcome = self.judge(place, record);
+            place.busy.store(false, Relaxed);
+            match outcome {
+                Some(outcome) => outcome,
+                None => std::panic::panic_any(Worked),
+            }
+        }
+    }
+
+    fn for_batches(mut self) -> impl FnMut(&Batch<'_, Payload>) -> BatchOutcome + Send + 'static {
+        move |batch| {
+            let place = self.places.clone();
+            let place = &place[batch.partition() as usize];
+            self.enter(place);
+            let mut result = BatchOutcome::after(batch.len(), Outcome::Ack);
+            for (done, record) in batch.iter().enumerate() {
+                match self.judge(place, &record) {
+                    Some(Outcome::Ack) => {}
+                    other => {
+                        result = BatchOutcome::after(done, other.unwrap());
+                        break;
+                    }
+                }
+            }
+            place.busy.store(false, Relaxed);
+            result
+        }
+    }
+
+    fn enter(&mut self, place: &Place) {
+        assert!(!place.busy.swap(true, Relaxed), "one partition in two hands");
+    }
+
+    /// What the handler says; `None`: it panics.
+    fn judge(&mut self, place: &Place, record: &Record<'_, Payload>) -> Option<Outcome> {
+        record.assert_whole();
+        if self.storming.load(Relaxed) {
+            self.interfere();
+        }
+        let (outcome, over) = self.decide(record.attempt());
+        {
+            let mut seen = place.seen.lock().unwrap();
+            let known = *seen.ids.entry(record.offset()).or_insert(record.id);
+            assert_eq!(known, record.id, "the same record each time");
+            if !self.seeks {
+                assert_eq!(record.offset(), seen.next + record.lost_before(), "in order, without a hole");
+                if over {
+                    seen.next = record.offset() + 1; // until then it is told as well what is missing before it
+                }
+            }
+        }
+        match outcome {
+            Some(Outcome::Ack) => _ = place.acks.fetch_add(1, Relaxed),
+            _ if over => _ = place.given_up.fetch_add(1, Relaxed),
+            _ => {}
+        }
+        record.assert_whole();
+        outcome
+    }
+
+    /// An outcome, and whether the record is done with it.
+    fn decide(&mut self, attempt: u32) -> (Option<Outcome>, bool) {
+        let last = attempt >= ATTEMPTS;
+        match self.dice.roll(30) {
+            0 => (Some(Outcome::reject("rejected")), true),
+            1..=3 => (Some(Outcome::retry("failed")), last),
+            4 => (Some(Outcome::retry_after(Duration::from_micros(100), "later")), last),
+            5 if self.may_panic => (None, last),
+            _ => (Some(Outcome::Ack), true),
+        }
+    }
+
+    /// What a handler has no business to do.
+    fn interfere(&mut self) {
+        match self.dice.roll(60) {
+            0 if self.seeks => seek(&self.group, self.places.len() as u64, &mut self.dice),
+            1 => {
+                self.group.pause();
+                self.group.resume();
+            }
+            2 => drop((self.group.stats(), self.group.letters())),
+            3 => (0..self.dice.roll(200)).for_each(|_| thread::yield_now()),
+            _ => {}
+        }
+    }
+}

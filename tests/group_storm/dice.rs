@@ -1,0 +1,27 @@
+//! A generator good enough for dice.
+#![forbid(unsafe_code)]
+
+#[derive(Clone)]
+pub(crate) struct Dice(u64);
+
+impl Dice {
+    pub(crate) fn new(seed: u64) -> Self {
+        Dice(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
+    }
+
+    pub(crate) fn roll(&mut self, sides: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) % sides
+    }
+
+    pub(crate) fn pick<V: Copy>(&mut self, from: &[V]) -> V {
+        from[self.roll(from.len() as u64) as usize]
+    }
+
+    /// Others, for another thread.
+    pub(crate) fn fork(&mut self) -> Self {
+        Dice::new(self.roll(1 << 40))
+    }
+}
