@@ -145,11 +145,12 @@ impl Crew {
         }
     }
 
-    /// Whatever was going on.
+    /// Whatever was going on: a handler that outlasted the end finds that its answer counts no more, and takes it back.
     pub(crate) fn check_when_closed(&self) {
-        for (lane, place) in self.group.stats().lanes.iter().zip(self.places.iter()) {
-            assert!(lane.balances(), "{lane:#?}");
-            assert!(lane.acked <= place.acks.load(Relaxed), "{lane:#?}");
+        for (partition, place) in (0..).zip(self.places.iter()) {
+            let lane = || self.group.stats_of(partition).unwrap();
+            until("the books balance", || lane().balances());
+            until("no more is counted than handlers said", || lane().acked <= place.acks.load(Relaxed));
         }
     }
 }

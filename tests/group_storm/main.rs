@@ -100,11 +100,11 @@ impl Scene {
         let at = dice.roll(self.crews.len() as u64) as usize;
         let crew = &mut self.crews[at];
         match dice.roll(24) {
-            0..=5 if crew.members.len() < 4 => {
+            0..=3 if crew.members.len() < 4 => {
                 self.rejoined += 1;
                 crew.join(&format!("m{}", self.rejoined), &self.workers, dice);
             }
-            6..=9 => crew.leave(dice),
+            4..=9 => crew.leave(dice),
             10 => crew.group.pause(),
             11 | 12 => crew.group.resume(),
             13 => crew.group.pause_partition(dice.roll(crew.partitions()) as u32).unwrap(),
@@ -133,11 +133,10 @@ impl Scene {
                 crew.group.resume_partition(partition as u32).unwrap();
             }
             crew.group.resume();
+            // Those whose worker was stopped may still be on their way out.
             crew.forget_those_gone();
-            if crew.group.assignment().is_empty() {
-                self.rejoined += 1;
-                crew.join(&format!("m{}", self.rejoined), &self.workers, dice);
-            }
+            self.rejoined += 1;
+            crew.join(&format!("m{}", self.rejoined), &self.workers, dice);
         }
     }
 
