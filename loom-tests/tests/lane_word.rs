@@ -38,7 +38,7 @@ fn lane() -> Arc<Lane> {
     (0..2).for_each(|n| pen.try_push(n).map(drop).unwrap());
     let (next, epoch) = gate.snapshot();
     let parked = Mutex::new(Some(Box::new(Held { next, epoch, calls: UnsafeCell::new(0) })));
-    let word = LaneWord::new();
+    let word = LaneWord::default();
     word.retarget(member(1)).unwrap();
     Arc::new(Lane { word, gate, ring, parked })
 }

@@ -128,7 +128,7 @@ impl<T: Send + Sync + 'static> Lane<T> {
         let held =
             Held { reader, next, epoch, failures: 0, due: None, single_until: Seq::ZERO, lost: 0, lifted: 0, chunk: 1 };
         Lane {
-            word: CachePadded::new(LaneWord::new()),
+            word: CachePadded::new(LaneWord::default()),
             loses: log.sheds(),
             log,
             gate,

@@ -137,16 +137,11 @@ impl Word {
     }
 }
 
-/// The word itself.
-#[derive(Debug)]
+/// The word itself; a new one is nobody's lane.
+#[derive(Debug, Default)]
 pub struct LaneWord(AtomicU64);
 
 impl LaneWord {
-    /// Nobody's lane.
-    pub fn new() -> Self {
-        LaneWord(AtomicU64::new(0))
-    }
-
     /// The word as it is.
     #[inline(always)]
     pub fn load(&self) -> Word {
@@ -235,7 +230,7 @@ mod tests {
     // A-53, C-30
     #[test]
     fn inv1_a_lane_is_held_by_one_member_at_a_time() {
-        let (word, one, two) = (LaneWord::new(), member(1), member(MemberId::MAX));
+        let (word, one, two) = (LaneWord::default(), member(1), member(MemberId::MAX));
         assert!(word.take(one).is_err(), "nobody's lane");
         word.retarget(one).unwrap();
         assert!(word.take(two).is_err());
@@ -250,7 +245,7 @@ mod tests {
 
     #[test]
     fn inv3_every_control_changes_the_word() {
-        let word = LaneWord::new();
+        let word = LaneWord::default();
         word.retarget(member(1)).unwrap();
         let mut seen = word.take(member(1)).unwrap();
         let nudge: fn(&LaneWord) = LaneWord::nudge;
@@ -275,7 +270,7 @@ mod tests {
 
     #[test]
     fn pause_reasons_are_separate_and_a_paused_lane_is_not_taken() {
-        let word = LaneWord::new();
+        let word = LaneWord::default();
         word.retarget(member(1)).unwrap();
         word.pause(PauseReason::Group);
         word.pause(PauseReason::Partition);
@@ -288,7 +283,7 @@ mod tests {
 
     #[test]
     fn an_ended_lane_refuses_everything_but_letting_go() {
-        let word = LaneWord::new();
+        let word = LaneWord::default();
         word.retarget(member(1)).unwrap();
         word.take(member(1)).unwrap();
         assert!(word.end());
@@ -300,7 +295,7 @@ mod tests {
 
     #[test]
     fn fields_do_not_touch_each_other_at_their_largest() {
-        let (word, last) = (LaneWord::new(), member(MemberId::MAX));
+        let (word, last) = (LaneWord::default(), member(MemberId::MAX));
         for _ in 0..(1 << 17) {
             word.nudge();
         }
