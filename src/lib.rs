@@ -43,12 +43,12 @@ pub use broker::{Last, LastError, LastValue, LastValues, LastValuesIter};
 #[cfg(not(ringlog_loom))]
 pub use group::{
     Backoff, Batch, BatchOutcome, ConfigError, ControlError, Executor, Failure, Gap, GroupConfig, GroupError,
-    GroupStats, IntoBatchOutcome, IntoOutcome, LaneStats, Letter, NAME_BYTES_MAX, NameError, Outcome, Place,
-    PlaceError, Record, Retry, Run, SeekTo, StartAt, Step, SubscribeError,
+    GroupStats, IntoBatchOutcome, IntoOutcome, LaneStats, Letter, NAME_BYTES_MAX, NameError, Outcome, Pick, Place,
+    PlaceError, Record, Redriven, Retry, Run, SeekTo, StartAt, Step, SubscribeError,
 };
 pub use log::{Retain, Timestamps};
 pub use sync::futex::{Futex, Woken};
-pub use time::{Clock, CoarseClock, Ids, ManualClock, SequentialIds, SystemClock, Time};
+pub use time::{Clock, CoarseClock, Ids, ManualClock, Random, SeededRandom, SequentialIds, SystemClock, Time};
 pub use wait::WaitPolicy;
 
 /// The layers below the public API, for this project's own models, benches and fuzzers. No promise of stability.

@@ -9,7 +9,7 @@ use crate::group::ConfigError;
 use crate::log::{Retain, Timestamps};
 use crate::seq::Capacity;
 use crate::sync::Arc;
-use crate::time::{Clock, Ids, SequentialIds, SystemClock};
+use crate::time::{Clock, Ids, Random, SeededRandom, SequentialIds, SystemClock};
 use std::fmt;
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -308,12 +308,14 @@ impl<T> fmt::Debug for TopicConfig<T> {
 pub struct BrokerConfig {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) ids: Arc<dyn Ids>,
+    pub(crate) random: Arc<dyn Random>,
 }
 
 impl BrokerConfig {
-    /// The system's monotonic clock, sequential identifiers.
+    /// The system's monotonic clock, sequential identifiers, dice that fall differently each time.
     pub fn new() -> Self {
-        Self { clock: Arc::new(SystemClock::new()), ids: Arc::new(SequentialIds::new("m")) }
+        let random = Arc::new(SeededRandom::unseeded());
+        Self { clock: Arc::new(SystemClock::new()), ids: Arc::new(SequentialIds::new("m")), random }
     }
 
     /// The clock that every deadline, backoff and timestamp of this broker is measured by.
@@ -327,6 +329,13 @@ impl BrokerConfig {
     #[must_use]
     pub fn ids(mut self, ids: Arc<dyn Ids>) -> Self {
         self.ids = ids;
+        self
+    }
+
+    /// The dice for [`Retry::jitter`](crate::Retry::jitter): [`SeededRandom`] for runs that can be repeated.
+    #[must_use]
+    pub fn random(mut self, random: Arc<dyn Random>) -> Self {
+        self.random = random;
         self
     }
 }

@@ -21,7 +21,7 @@ use super::planned::Planned;
 use super::registry::AnyTopic;
 use super::route::{Router, Turns};
 use super::timer::Timed;
-use crate::group::{GroupStats, context};
+use crate::group::{GroupStats, Letter, context};
 use crate::log::{AppendCtl, AppendError, Appended, AppendedAll, Log};
 use crate::ring::Why;
 use crate::sync::Arc;
@@ -252,6 +252,7 @@ impl<T: Send + Sync + 'static> AnyTopic for Core<T> {
         let manned = groups.iter().any(|group| !group.assignment().is_empty());
         if manned {
             ends.extend(self.logs.iter().map(|log| log.end().get()));
+            ends.push(groups.iter().map(|group| group.sent_back()).sum());
         }
         groups.iter().all(|group| group.is_drained())
     }
@@ -297,6 +298,10 @@ impl<T: Send + Sync + 'static> AnyTopic for Core<T> {
 
     fn account(&self) -> Vec<GroupStats> {
         self.groups.all().iter().map(|group| group.stats()).collect()
+    }
+
+    fn letters(&self, letters: &mut Vec<Letter>) {
+        self.groups.all().iter().for_each(|group| letters.extend(group.letters()));
     }
 }
 

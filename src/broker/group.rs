@@ -7,8 +7,8 @@ use super::life::{BrokerState, Life};
 use super::member::{Member, NewMember};
 use super::topic::Topic;
 use crate::group::{
-    ControlError, Group as Inner, GroupConfig, GroupError, GroupSpec, GroupStats, IntoOutcome, LaneStats, Letter,
-    Record, SeekTo, SubscribeError,
+    ControlError, Group as Inner, GroupConfig, GroupError, GroupSpec, GroupStats, IntoOutcome, LaneStats, Record,
+    SeekTo, SubscribeError,
 };
 use crate::sync::Arc;
 use std::fmt;
@@ -93,6 +93,7 @@ impl<T: Send + Sync + 'static> Core<T> {
             logs: self.logs.to_vec(),
             config,
             clock: self.life.clock().clone(),
+            random: self.life.random().clone(),
             progress: self.life.progress().clone(),
             broker: self.life.id(),
         }
@@ -251,29 +252,6 @@ impl<T: Send + Sync + 'static> Group<T> {
     /// No such partition.
     pub fn stats_of(&self, partition: u32) -> Result<LaneStats, ControlError> {
         self.inner.stats_of(partition)
-    }
-
-    /// The dead letters kept, the oldest first: what failed, where, how often and why.
-    ///
-    /// ```
-    /// use ringlog::{Broker, GroupConfig, Outcome, Record, TopicConfig};
-    /// use std::time::Duration;
-    ///
-    /// let broker = Broker::new();
-    /// let topic = broker.create_topic("orders", TopicConfig::<String>::new())?;
-    /// let group = topic.group("billing", GroupConfig::earliest().bury_cloned())?; // a letter keeps a clone of its record
-    /// group.subscribe("billing-1", |_: &Record<'_, String>| Outcome::reject("no such account"))?;
-    /// topic.publish("alice".to_string())?;
-    /// broker.drain(Duration::from_secs(2))?;
-    ///
-    /// let letters = group.letters();
-    /// assert_eq!((letters[0].partition(), letters[0].offset(), letters[0].attempts()), (0, 0, 1));
-    /// assert_eq!(letters[0].message(), "no such account");
-    /// assert_eq!(letters[0].payload::<String>().unwrap(), "alice");
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn letters(&self) -> Vec<Letter> {
-        self.inner.letters()
     }
 
     /// Which member has which partitions: in the order they joined, those with none included.

@@ -43,7 +43,7 @@ use std::time::Duration;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]
-pub struct Broker(Arc<Inner>);
+pub struct Broker(pub(super) Arc<Inner>);
 
 pub(crate) struct Inner {
     pub(crate) life: Arc<Life>,
@@ -61,7 +61,7 @@ impl Broker {
 
     /// A broker with an injected clock or source of identifiers.
     pub fn with(config: BrokerConfig) -> Self {
-        let life = Arc::new(Life::new(config.clock));
+        let life = Arc::new(Life::new(config.clock, config.random));
         let closing = Closing::new(life.progress().clone());
         let timer = Timer::new(life.clock().clone());
         Self(Arc::new(Inner { life, topics: Registry::new(), closing, timer, ids: config.ids }))

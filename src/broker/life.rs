@@ -22,7 +22,7 @@
 use crate::group::context::{self, Id};
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicU8, Ordering};
-use crate::time::{Clock, Deadline};
+use crate::time::{Clock, Deadline, Random};
 use crate::wait::{Event, Wake};
 use std::time::Duration;
 
@@ -44,15 +44,17 @@ pub enum BrokerState {
 pub(crate) struct Life {
     id: Id,
     clock: Arc<dyn Clock>,
+    random: Arc<dyn Random>,
     state: AtomicU8,
     progress: Arc<Event>,
 }
 
 impl Life {
-    pub(crate) fn new(clock: Arc<dyn Clock>) -> Self {
+    pub(crate) fn new(clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Self {
         Self {
             id: Id::fresh(),
             clock,
+            random,
             state: AtomicU8::new(BrokerState::Open as u8),
             progress: Arc::new(Event::new(Wake::All)),
         }
@@ -64,6 +66,10 @@ impl Life {
 
     pub(crate) fn clock(&self) -> &Arc<dyn Clock> {
         &self.clock
+    }
+
+    pub(crate) fn random(&self) -> &Arc<dyn Random> {
+        &self.random
     }
 
     /// Happens on every commit, hand-over and stop of any lane, and when a close goes on: for those who wait for the

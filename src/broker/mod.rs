@@ -13,6 +13,7 @@ mod handle;
 mod key;
 mod lag;
 mod last;
+mod letters;
 mod life;
 mod member;
 mod partitioner;

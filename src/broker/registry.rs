@@ -7,7 +7,7 @@
 use super::account::Behind;
 use super::core::Core;
 use super::error::{CreateError, LookupError};
-use crate::group::GroupStats;
+use crate::group::{GroupStats, Letter};
 use crate::sync::Arc;
 use crate::sync::cow::Cow;
 use std::any::{Any, type_name};
@@ -22,7 +22,8 @@ pub(crate) trait AnyTopic: Send + Sync {
     fn holds(&self) -> &'static str;
     /// Itself, to be asked for its type.
     fn any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
-    /// Whether every lane that has a member has committed up to the end of its partition; adds those ends to `ends`.
+    /// Whether every lane that has a member has committed up to the end of its partition; adds those ends to `ends`, and how
+    /// many records were sent back to be handed over again.
     fn settled(&self, ends: &mut Vec<u64>) -> bool;
     /// Adds the names of the groups that hold up [`AnyTopic::settled`], with what they lag.
     fn behind(&self, lagging: &mut Vec<Behind>);
@@ -40,6 +41,8 @@ pub(crate) trait AnyTopic: Send + Sync {
     fn fence(&self);
     /// What each group did and left.
     fn account(&self) -> Vec<GroupStats>;
+    /// Adds the letters of its groups.
+    fn letters(&self, letters: &mut Vec<Letter>);
 }
 
 #[derive(Clone, Default)]

@@ -1,8 +1,8 @@
 //! The settings of a group.
 #![forbid(unsafe_code)]
 
-use super::gap::{Gap, OnGap};
-use super::letters::Bury;
+use super::gap::{Gap, Hook};
+use super::letters::{Bury, Letter};
 use super::outcome::Failure;
 use super::place::StartAt;
 use super::retry::Retry;
@@ -36,7 +36,8 @@ pub struct GroupConfig<T> {
     pub(super) retry: Retry,
     pub(super) letters: usize,
     pub(super) bury: Bury<T>,
-    pub(super) on_gap: Option<OnGap>,
+    pub(super) on_gap: Option<Hook<Gap>>,
+    pub(super) on_letter_lost: Option<Hook<Letter>>,
 }
 
 /// Letters kept by default.
@@ -47,7 +48,8 @@ const LETTERS_MAX: usize = 1 << 30;
 impl<T> GroupConfig<T> {
     /// A group that starts where `start` says, with the default retry and 1,024 letters of facts only.
     pub fn new(start: StartAt) -> Self {
-        GroupConfig { start, retry: Retry::default(), letters: LETTERS, bury: Bury::Facts, on_gap: None }
+        let (retry, letters, bury) = (Retry::default(), LETTERS, Bury::Facts);
+        GroupConfig { start, retry, letters, bury, on_gap: None, on_letter_lost: None }
     }
 
     /// Starts at the earliest retained record.
@@ -126,7 +128,34 @@ impl<T> GroupConfig<T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn on_gap(mut self, hook: impl Fn(&Gap) + Send + Sync + 'static) -> Self {
-        self.on_gap = Some(OnGap::new(hook));
+        self.on_gap = Some(Hook::new(hook));
+        self
+    }
+
+    /// Calls `hook` with each letter that goes because there is no room for it: the last chance to write it somewhere else.
+    ///
+    /// It is called on the thread that buried another record, or that put letters back, after the commit and under no lock.
+    /// If it panics, the panic stops there. Settings with another hook are other settings, even if the code is the same.
+    ///
+    /// ```
+    /// use ringlog::{Broker, GroupConfig, Manual, Outcome, Record, TopicConfig};
+    /// use std::sync::{Arc, Mutex};
+    ///
+    /// let broker = Broker::new();
+    /// let topic = broker.create_topic("orders", TopicConfig::<u64>::new())?;
+    /// let lost = Arc::new(Mutex::new(Vec::new()));
+    /// let noted = lost.clone();
+    /// let config = GroupConfig::earliest().letters(1).on_letter_lost(move |letter| noted.lock().unwrap().push(letter.offset()));
+    /// let manual = Manual::new(1);
+    /// let bury = |_: &Record<'_, u64>| Outcome::reject("no");
+    /// topic.group("billing", config)?.member("billing-1").run(&manual).subscribe(bury)?;
+    /// topic.publish_batch(0..3)?;
+    /// manual.run(100);
+    /// assert_eq!(*lost.lock().unwrap(), [0, 1]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn on_letter_lost(mut self, hook: impl Fn(&Letter) + Send + Sync + 'static) -> Self {
+        self.on_letter_lost = Some(Hook::new(hook));
         self
     }
 
@@ -149,8 +178,10 @@ impl<T> GroupConfig<T> {
             Some("letters")
         } else if !self.bury.same(&other.bury) {
             Some("bury")
-        } else if !same_hook(self.on_gap.as_ref(), other.on_gap.as_ref()) {
+        } else if !Hook::same(self.on_gap.as_ref(), other.on_gap.as_ref()) {
             Some("on_gap")
+        } else if !Hook::same(self.on_letter_lost.as_ref(), other.on_letter_lost.as_ref()) {
+            Some("on_letter_lost")
         } else {
             None
         }
@@ -162,17 +193,11 @@ impl<T> GroupConfig<T> {
     }
 }
 
-fn same_hook(one: Option<&OnGap>, other: Option<&OnGap>) -> bool {
-    match (one, other) {
-        (None, None) => true,
-        (Some(one), Some(other)) => one.same(other),
-        _ => false,
-    }
-}
-
 impl<T> Clone for GroupConfig<T> {
     fn clone(&self) -> Self {
-        GroupConfig { retry: self.retry.clone(), bury: self.bury.clone(), on_gap: self.on_gap.clone(), ..*self }
+        let (retry, bury) = (self.retry.clone(), self.bury.clone());
+        let (on_gap, on_letter_lost) = (self.on_gap.clone(), self.on_letter_lost.clone());
+        GroupConfig { retry, bury, on_gap, on_letter_lost, ..*self }
     }
 }
 
@@ -184,6 +209,7 @@ impl<T> fmt::Debug for GroupConfig<T> {
             .field("letters", &self.letters)
             .field("bury", &self.bury)
             .field("on_gap", &self.on_gap)
+            .field("on_letter_lost", &self.on_letter_lost)
             .finish()
     }
 }
@@ -207,6 +233,7 @@ mod tests {
         let hooked = base().on_gap(|_| ());
         assert_eq!(hooked.differs_in(&hooked.clone()), None);
         assert_eq!(hooked.differs_in(&base()), Some("on_gap"));
+        assert_eq!(base().on_letter_lost(|_| ()).differs_in(&base()), Some("on_letter_lost"));
         let seen = std::sync::Arc::new(());
         let another = || {
             base().on_gap({

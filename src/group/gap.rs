@@ -48,26 +48,35 @@ impl fmt::Display for Gap {
     }
 }
 
-/// Who wants to hear of gaps: user code, run on the thread that serves the lane, under no lock.
-#[derive(Clone)]
-pub(super) struct OnGap(Arc<dyn Fn(&Gap) + Send + Sync>);
+/// Who wants to hear of an event: user code, run under no lock.
+pub(super) struct Hook<E>(Arc<dyn Fn(&E) + Send + Sync>);
 
-impl OnGap {
-    pub(super) fn new(hook: impl Fn(&Gap) + Send + Sync + 'static) -> Self {
-        OnGap(Arc::new(hook))
+impl<E> Hook<E> {
+    pub(super) fn new(hook: impl Fn(&E) + Send + Sync + 'static) -> Self {
+        Hook(Arc::new(hook))
     }
 
     /// Calls the hook; its panic stops here.
-    pub(super) fn tell(&self, gap: &Gap) {
-        let _ = contain(|| (self.0)(gap));
+    pub(super) fn tell(&self, event: &E) {
+        let _ = contain(|| (self.0)(event));
     }
 
-    pub(super) fn same(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
+    pub(super) fn same(one: Option<&Self>, other: Option<&Self>) -> bool {
+        match (one, other) {
+            (None, None) => true,
+            (Some(one), Some(other)) => Arc::ptr_eq(&one.0, &other.0),
+            _ => false,
+        }
     }
 }
 
-impl fmt::Debug for OnGap {
+impl<E> Clone for Hook<E> {
+    fn clone(&self) -> Self {
+        Hook(self.0.clone())
+    }
+}
+
+impl<E> fmt::Debug for Hook<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("with a function")
     }

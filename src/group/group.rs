@@ -7,7 +7,7 @@ use super::error::{ControlError, GroupError, SubscribeError};
 use super::executor::Seat;
 use super::gap::Gap;
 use super::lane::Lane;
-use super::letters::{Letter, Letters};
+use super::letters::Letters;
 use super::name;
 use super::place::{SeekTo, start_in};
 use super::roster::{Member, Roster};
@@ -16,7 +16,7 @@ use super::word::{MemberId, PauseReason};
 use crate::log::{self, Log};
 use crate::sync::atomic::Ordering;
 use crate::sync::{Arc, Mutex, lock};
-use crate::time::Clock;
+use crate::time::{Clock, Random};
 use crate::wait::Event;
 use std::fmt;
 
@@ -32,6 +32,8 @@ pub struct GroupSpec<T> {
     pub config: GroupConfig<T>,
     /// The broker's clock.
     pub clock: Arc<dyn Clock>,
+    /// The broker's dice.
+    pub random: Arc<dyn Random>,
     /// Notified on every commit, skip and hand-over: for those who wait for a group to get somewhere.
     pub progress: Arc<Event>,
     /// The broker, for [`context::inside`].
@@ -50,6 +52,7 @@ pub struct Group<T> {
     pub(super) name: Arc<str>,
     pub(super) config: GroupConfig<T>,
     pub(super) clock: Arc<dyn Clock>,
+    pub(super) random: Arc<dyn Random>,
     pub(super) progress: Arc<Event>,
     pub(super) broker: Id,
     pub(super) lanes: Vec<Arc<Lane<T>>>,
@@ -72,7 +75,7 @@ struct Dealt {
 impl<T: Send + Sync + 'static> Group<T> {
     /// Makes the group and its lanes; from now on it gates.
     pub fn new(spec: GroupSpec<T>) -> Result<Arc<Self>, GroupError> {
-        let GroupSpec { topic, name, logs, config, clock, progress, broker } = spec;
+        let GroupSpec { topic, name, logs, config, clock, random, progress, broker } = spec;
         if let Err(reason) = name::check(&name) {
             return Err(GroupError::Name { topic, reason });
         }
@@ -95,6 +98,7 @@ impl<T: Send + Sync + 'static> Group<T> {
             name,
             config,
             clock,
+            random,
             progress,
             broker,
         }))
@@ -182,6 +186,9 @@ impl<T: Send + Sync + 'static> Group<T> {
         if let Some(seat) = seat {
             seat.ring();
         }
+        if self.is_closed() {
+            self.call_back_of(partition);
+        }
         self.progress.notify();
     }
 
@@ -198,6 +205,7 @@ impl<T: Send + Sync + 'static> Group<T> {
         }
         self.announce(&dealt);
         all.iter().flat_map(|member| member.seats.iter()).for_each(|seat| seat.ring());
+        self.call_back_idle();
         self.progress.notify();
     }
 
@@ -206,6 +214,7 @@ impl<T: Send + Sync + 'static> Group<T> {
     pub fn delete(&self) -> bool {
         self.stop();
         let ended = self.lanes.iter().filter(|lane| lane.end()).count();
+        self.call_back();
         for seat in self.seats() {
             seat.ring();
         }
@@ -229,7 +238,7 @@ impl<T: Send + Sync + 'static> Group<T> {
     }
 
     /// Rings who owns or holds a lane.
-    fn ring_for(&self, partition: usize) {
+    pub(super) fn ring_for(&self, partition: usize) {
         let word = self.lanes[partition].word.load();
         let seats: Rings = {
             let roster = lock(&self.roster);
@@ -304,10 +313,12 @@ impl<T: Send + Sync + 'static> Group<T> {
 
     /// The group in figures.
     pub fn stats(&self) -> GroupStats {
+        // First and by itself: no lane's lock is taken under the roster's.
+        let members = lock(&self.roster).members().iter().map(|member| member.name.clone()).collect();
         GroupStats {
             topic: self.topic.clone(),
             group: self.name.clone(),
-            members: lock(&self.roster).members().iter().map(|member| member.name.clone()).collect(),
+            members,
             lanes: self.lanes.iter().map(|lane| lane.stats()).collect(),
             letters: self.letters.len(),
             letters_lost: self.letters.lost(),
@@ -317,11 +328,6 @@ impl<T: Send + Sync + 'static> Group<T> {
     /// One partition in figures.
     pub fn stats_of(&self, partition: u32) -> Result<LaneStats, ControlError> {
         Ok(self.lane(partition)?.stats())
-    }
-
-    /// The letters kept, oldest first.
-    pub fn letters(&self) -> Vec<Letter> {
-        self.letters.all()
     }
 
     /// Who has which partitions: members in join order, those with none too.

@@ -5,7 +5,7 @@
 #![forbid(unsafe_code)]
 
 use super::outcome::{BatchOutcome, IntoBatchOutcome, IntoOutcome, Outcome};
-use super::record::{Batch, Record};
+use super::record::{Batch, Lent, Record};
 use super::word::{LaneWord, Word};
 
 /// How a batch ended.
@@ -52,9 +52,10 @@ where
 
     #[inline]
     fn deliver(&mut self, batch: &Batch<'_, T>, done: &mut usize, interrupt: Interrupt<'_>) -> Verdict {
-        let len = batch.len();
+        let Lent::Run(run) = &batch.lent else { return self.redeliver(batch, done) };
+        let len = run.len();
         let mut outcome = Outcome::Ack;
-        for (index, value) in batch.run.iter().enumerate() {
+        for (index, value) in run.iter().enumerate() {
             let last = index + 1 == len || interrupt.is_set();
             let record = batch.record(index, value, last);
             match (self.0)(&record).into_outcome() {
@@ -68,6 +69,19 @@ where
                 break;
             }
         }
+        Verdict { outcome, blames: true }
+    }
+}
+
+impl<F> PerRecord<F> {
+    /// Hands over the one record of a batch that is redriven.
+    #[cold]
+    fn redeliver<T, O: IntoOutcome>(&mut self, batch: &Batch<'_, T>, done: &mut usize) -> Verdict
+    where
+        F: FnMut(&Record<'_, T>) -> O,
+    {
+        let outcome = (self.0)(&batch.get(0)).into_outcome();
+        *done = usize::from(matches!(outcome, Outcome::Ack));
         Verdict { outcome, blames: true }
     }
 }

@@ -19,6 +19,7 @@
 
 use super::context::Id;
 use super::place::{SeekTo, at, by_time};
+use super::redrive::Redrives;
 use super::stats::{Counters, LaneStats};
 use super::word::{LaneWord, MemberId, Word};
 use crate::log::{self, Log, Missed, Relocated};
@@ -44,7 +45,9 @@ pub(super) struct Lane<T> {
     /// The state, while nobody holds the lane (word inv. 2).
     parked: Mutex<Option<Box<Held<T>>>>,
     /// Held by whoever moves the cursor other than by a commit of what is done, and by whoever adds up what is lost.
-    control: Mutex<()>,
+    pub(super) control: Mutex<()>,
+    /// Letters to be handed over before the next record.
+    pub(super) redrives: Redrives<T>,
 }
 
 /// A cursor and what lies behind it, at one moment.
@@ -138,6 +141,7 @@ impl<T: Send + Sync + 'static> Lane<T> {
             over: OnceLock::new(),
             parked: Mutex::new(Some(Box::new(held))),
             control: Mutex::new(()),
+            redrives: Redrives::default(),
         }
     }
 
@@ -237,7 +241,7 @@ impl<T: Send + Sync + 'static> Lane<T> {
     }
 
     pub(super) fn lag(&self) -> u64 {
-        self.view().pending
+        self.view().pending + self.redrives.len()
     }
 
     /// The cursor, and what lies behind it. The end is read before the earliest: so pending is never more than what is in
@@ -280,7 +284,7 @@ impl<T: Send + Sync + 'static> Lane<T> {
             replayed: replayed.get(),
             skipped: skipped.get() + missed.overwritten + self.gate.lifted().0,
             expired: expired.get() + missed.expired,
-            pending,
+            pending: pending + self.redrives.len(),
             paused: word.paused(),
             owned: word.target() != MemberId::NOBODY,
         }
@@ -319,7 +323,7 @@ mod tests {
     use crate::ring::Producers;
     use crate::seq::Capacity;
     use crate::sync::{Arc, lock, thread};
-    use crate::time::ManualClock;
+    use crate::time::{ManualClock, SeededRandom};
     use crate::wait::{Event, WaitPolicy, Wake};
 
     /// A group of one partition that holds one record.
@@ -330,7 +334,8 @@ mod tests {
         log.try_append(1).unwrap();
         let (progress, broker) = (Arc::new(Event::new(Wake::All)), Id::fresh());
         let (topic, name, config) = ("t".into(), "g".into(), GroupConfig::earliest());
-        Group::new(GroupSpec { topic, name, logs: vec![log], config, clock, progress, broker }).unwrap()
+        let random = Arc::new(SeededRandom::new(1));
+        Group::new(GroupSpec { topic, name, logs: vec![log], config, clock, random, progress, broker }).unwrap()
     }
 
     // The member is halted between the word, in which the lane is not over, and the gate, which already is in the epoch

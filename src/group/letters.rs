@@ -6,7 +6,7 @@ use super::outcome::Failure;
 use crate::sync::{Arc, Mutex, lock};
 use crate::time::Time;
 use std::any::Any;
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::fmt;
 
 /// What a letter keeps of its record.
@@ -72,6 +72,7 @@ struct Facts {
     failure: Failure,
     message: String,
     failed_at: Time,
+    published_at: Option<Time>,
     payload: Option<Arc<dyn Any + Send + Sync>>,
 }
 
@@ -92,6 +93,7 @@ pub(super) struct Origin {
     pub(super) offset: u64,
     pub(super) attempts: u32,
     pub(super) failed_at: Time,
+    pub(super) published_at: Option<Time>,
 }
 
 impl Letter {
@@ -99,8 +101,9 @@ impl Letter {
     pub(super) fn write<T>(origin: Origin, value: &T, failure: Failure, bury: &Bury<T>) -> Self {
         let payload = bury.payload(value, &failure);
         let message = failure.message();
-        let Origin { topic, group, partition, offset, attempts, failed_at } = origin;
-        let facts = Facts { topic, group, partition, offset, attempts, failure, message, failed_at, payload };
+        let Origin { topic, group, partition, offset, attempts, failed_at, published_at } = origin;
+        let facts =
+            Facts { topic, group, partition, offset, attempts, failure, message, failed_at, published_at, payload };
         Letter(Arc::new(facts))
     }
 
@@ -134,7 +137,7 @@ impl Letter {
         &self.0.failure
     }
 
-    /// The kind of the last failure: its error's type name, or `"panic"`.
+    /// The kind of the last failure: its error's name, the kind that the handler gave, or `"panic"`.
     pub fn kind(&self) -> &str {
         self.0.failure.kind()
     }
@@ -147,6 +150,20 @@ impl Letter {
     /// When it was given up, on the broker's clock.
     pub fn failed_at(&self) -> Time {
         self.0.failed_at
+    }
+
+    /// When the record was published, on topics that [keep that](crate::TopicConfig::timestamps).
+    pub fn published_at(&self) -> Option<Time> {
+        self.0.published_at
+    }
+
+    /// The record, if the letter keeps it as a `D`, to be shared.
+    pub(super) fn record<D: Send + Sync + 'static>(&self) -> Option<Arc<D>> {
+        self.0.payload.clone()?.downcast().ok()
+    }
+
+    pub(super) fn is(&self, other: &Letter) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
     }
 
     /// The clone of the record (`bury_cloned`), or what the burying function made of it, if it is a `D`.
@@ -183,21 +200,63 @@ struct Kept {
     lost: u64,
 }
 
+impl Kept {
+    fn push(&mut self, letter: Letter, capacity: usize) -> Option<Letter> {
+        self.letters.push_back(letter);
+        let full = self.letters.len() > capacity;
+        self.lost += u64::from(full);
+        if full { self.letters.pop_front() } else { None }
+    }
+}
+
 impl Letters {
     pub(super) fn new(capacity: usize) -> Self {
         Letters { capacity, kept: Mutex::new(Kept::default()) }
     }
 
-    /// Adds a letter; the oldest goes when there is no room, and is counted.
-    pub(super) fn add(&self, letter: Letter) {
-        let out = {
-            let mut kept = lock(&self.kept);
-            kept.letters.push_back(letter);
-            let full = kept.letters.len() > self.capacity;
-            kept.lost += u64::from(full);
-            if full { kept.letters.pop_front() } else { None }
-        };
-        drop(out); // outside the lock: its payload is user code's
+    /// Adds a letter. The oldest goes when there is no room: it is counted, and returned to be told of and dropped where no
+    /// lock is held, for its payload is user code's.
+    #[must_use = "to be told of, under no lock"]
+    pub(super) fn add(&self, letter: Letter) -> Option<Letter> {
+        lock(&self.kept).push(letter, self.capacity)
+    }
+
+    /// Adds a letter if `commit` is stored, which is tried under the lock: who sees the commit finds the letter, and nobody
+    /// finds one without it.
+    pub(super) fn file<E>(&self, letter: Letter, commit: impl FnOnce() -> Result<(), E>) -> Result<Option<Letter>, E> {
+        let mut unfiled = Some(letter); // dropped after the lock
+        let mut kept = lock(&self.kept);
+        commit()?;
+        Ok(unfiled.take().and_then(|letter| kept.push(letter, self.capacity)))
+    }
+
+    /// Takes out the first `most` of those `picked` that are still here; and says how many of them stay for that.
+    pub(super) fn take(&self, picked: &[Letter], most: usize) -> (Vec<Letter>, usize) {
+        let wanted: HashSet<*const Facts> = picked.iter().map(|letter| Arc::as_ptr(&letter.0)).collect();
+        let (mut taken, mut more) = (Vec::with_capacity(most.min(picked.len())), 0);
+        let mut kept = lock(&self.kept);
+        kept.letters.retain(|letter| {
+            let is_wanted = wanted.contains(&Arc::as_ptr(&letter.0));
+            let goes = is_wanted && taken.len() < most;
+            more += usize::from(is_wanted && !goes);
+            if goes {
+                taken.push(letter.clone()); // which is why nothing is dropped under the lock
+            }
+            !goes
+        });
+        (taken, more)
+    }
+
+    /// Puts letters back that were taken out, before all others. The oldest of them go, as in [`add`](Self::add), when there
+    /// is no room.
+    #[must_use = "to be told of, under no lock"]
+    pub(super) fn restore(&self, mut letters: Vec<Letter>) -> Vec<Letter> {
+        let mut kept = lock(&self.kept);
+        let room = self.capacity.saturating_sub(kept.letters.len());
+        let back = letters.split_off(letters.len().saturating_sub(room));
+        back.into_iter().rev().for_each(|letter| kept.letters.push_front(letter));
+        kept.lost += letters.len() as u64;
+        letters
     }
 
     /// Copies of all letters, oldest first.
@@ -223,8 +282,8 @@ mod tests {
     use crate::time::Time;
 
     fn origin(offset: u64) -> Origin {
-        let failed_at = Time::default();
-        Origin { topic: "orders".into(), group: "ledger".into(), partition: 2, offset, attempts: 3, failed_at }
+        let (topic, group, failed_at) = ("orders".into(), "ledger".into(), Time::default());
+        Origin { topic, group, partition: 2, offset, attempts: 3, failed_at, published_at: None }
     }
 
     fn letter(offset: u64) -> Letter {
@@ -242,12 +301,39 @@ mod tests {
     #[test]
     fn the_store_is_bounded_and_the_oldest_letter_goes_and_is_counted() {
         let letters = Letters::new(2);
-        (0..5).for_each(|offset| letters.add(letter(offset)));
+        (0..5).for_each(|offset| drop(letters.add(letter(offset))));
         assert_eq!(letters.all().iter().map(Letter::offset).collect::<Vec<_>>(), [3, 4]);
         assert_eq!(letters.lost(), 3);
         let none = Letters::new(0);
-        none.add(letter(0));
+        assert_eq!(none.add(letter(0)).map(|out| out.offset()), Some(0));
         assert_eq!((none.all().len(), none.lost()), (0, 1));
+    }
+
+    fn offsets(letters: &Letters) -> Vec<u64> {
+        letters.all().iter().map(Letter::offset).collect()
+    }
+
+    #[test]
+    fn a_letter_whose_commit_is_refused_is_not_filed_and_costs_no_other() {
+        let letters = Letters::new(1);
+        assert!(letters.file::<()>(letter(0), || Ok(())).unwrap().is_none());
+        assert!(letters.file(letter(1), || Err("refused")).is_err());
+        assert_eq!((offsets(&letters), letters.lost()), (vec![0], 0));
+        assert_eq!(letters.file::<()>(letter(2), || Ok(())).unwrap().unwrap().offset(), 0);
+    }
+
+    #[test]
+    fn what_is_taken_out_comes_back_in_front_as_far_as_there_is_room() {
+        let letters = Letters::new(4);
+        (0..4).for_each(|offset| drop(letters.add(letter(offset))));
+        let picked: Vec<Letter> = letters.all().into_iter().filter(|letter| letter.offset() != 1).collect();
+        let (taken, more) = letters.take(&picked, 2);
+        assert_eq!((taken.iter().map(Letter::offset).collect::<Vec<_>>(), more), (vec![0, 2], 1));
+        assert_eq!(offsets(&letters), [1, 3]);
+        drop(letters.add(letter(4)));
+        let out = letters.restore(taken);
+        assert_eq!((out[0].offset(), out.len(), letters.lost()), (0, 1, 1));
+        assert_eq!(offsets(&letters), [2, 1, 3, 4]);
     }
 
     struct Rude;
@@ -269,9 +355,9 @@ mod tests {
         assert!(cloned.payload::<Rude>().is_none());
         let with = GroupConfig::<u8>::earliest().bury_with(|_, _| Bomb);
         let letters = Letters::new(1);
-        letters.add(Letter::write(origin(0), &1, Failure::new("x"), &with.bury));
+        assert!(letters.add(Letter::write(origin(0), &1, Failure::new("x"), &with.bury)).is_none());
         assert!(letters.all()[0].payload::<Bomb>().is_some());
-        letters.add(letter(1));
+        drop(letters.add(letter(1)));
         assert_eq!(letters.lost(), 1);
     }
 }

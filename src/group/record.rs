@@ -1,7 +1,8 @@
 //! Records as handlers see them: borrowed from the log, one at a time or as a batch.
 #![forbid(unsafe_code)]
 
-use crate::ring::{Run, TimeOf};
+use super::letters::Letter;
+use crate::ring::{Records, Run, TimeOf};
 use crate::time::Time;
 use std::fmt;
 use std::ops::Deref;
@@ -16,6 +17,7 @@ pub struct Record<'a, T> {
     last: bool,
     lost: u64,
     time: TimeOf<'a>,
+    letter: Option<&'a Letter>,
 }
 
 impl<'a, T> Record<'a, T> {
@@ -39,7 +41,7 @@ impl<'a, T> Record<'a, T> {
         self.offset
     }
 
-    /// Which delivery this is, from 1. Counted on through changes of members; a seek starts afresh.
+    /// Which delivery this is, from 1. Counted on through changes of members; a seek and a redrive start afresh.
     pub fn attempt(&self) -> u32 {
         self.attempt
     }
@@ -48,13 +50,28 @@ impl<'a, T> Record<'a, T> {
     /// topics without [timestamps](crate::TopicConfig::timestamps). [`Clock::wall`](crate::Clock::wall) says which time of
     /// day that was.
     pub fn published_at(&self) -> Option<Time> {
-        self.time.get().map(Time::from_nanos)
+        match self.letter {
+            None => self.time.get().map(Time::from_nanos),
+            Some(letter) => letter.published_at(),
+        }
     }
 
     /// How many records this group lost right before this one, because they were overwritten or became too old before they
     /// were handed over: 0 where nothing is missing. See [`Gap`](crate::Gap).
     pub fn lost_before(&self) -> u64 {
         self.lost
+    }
+
+    /// Whether it was given up once and is handed over again because somebody asked for it; see
+    /// [`Group::redrive`](crate::Group::redrive). Its partition and offset are where it lay; the group's cursor is elsewhere
+    /// and stays there.
+    pub fn is_redriven(&self) -> bool {
+        self.letter.is_some()
+    }
+
+    /// The letter that a redriven record comes from: how often it had been tried, and why it was given up.
+    pub fn letter(&self) -> Option<&'a Letter> {
+        self.letter
     }
 
     /// Whether the handler will not be called again at once: a good moment to flush what it has gathered. True of the
@@ -92,9 +109,35 @@ impl<T: fmt::Display> fmt::Display for Record<'_, T> {
     }
 }
 
-/// Consecutive records of one partition, as they lie in the log.
+/// What a batch is made of.
+pub(super) enum Lent<'a, T> {
+    /// Records as they lie in the log.
+    Run(Run<'a, T>),
+    /// One that was given up, with its letter.
+    Redriven(&'a T, &'a Letter),
+}
+
+/// The payloads of a batch, in order.
+enum Payloads<'a, T> {
+    Run(Records<'a, T>),
+    Redriven(Option<&'a T>),
+}
+
+impl<'a, T> Iterator for Payloads<'a, T> {
+    type Item = &'a T;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<&'a T> {
+        match self {
+            Payloads::Run(records) => records.next(),
+            Payloads::Redriven(one) => one.take(),
+        }
+    }
+}
+
+/// Consecutive records of one partition, as they lie in the log; or one that is redriven.
 pub struct Batch<'a, T> {
-    pub(super) run: Run<'a, T>,
+    pub(super) lent: Lent<'a, T>,
     pub(super) topic: &'a str,
     pub(super) partition: u32,
     /// Which delivery this is of the first record; of the others it is the first.
@@ -105,13 +148,17 @@ pub struct Batch<'a, T> {
 
 impl<'a, T> Batch<'a, T> {
     /// How many; at least one.
+    #[inline(always)]
     pub fn len(&self) -> usize {
-        self.run.len()
+        match &self.lent {
+            Lent::Run(run) => run.len(),
+            Lent::Redriven(..) => 1,
+        }
     }
 
     /// Never.
     pub fn is_empty(&self) -> bool {
-        self.run.is_empty()
+        self.len() == 0
     }
 
     /// The topic.
@@ -125,8 +172,26 @@ impl<'a, T> Batch<'a, T> {
     }
 
     /// The offset of the first record; the others follow without a gap.
+    #[inline(always)]
     pub fn offset(&self) -> u64 {
-        self.run.first().get()
+        match &self.lent {
+            Lent::Run(run) => run.first().get(),
+            Lent::Redriven(_, letter) => letter.offset(),
+        }
+    }
+
+    /// Whether this is one record that was given up and is redriven, all by itself; see [`Record::is_redriven`].
+    pub fn is_redriven(&self) -> bool {
+        self.letter().is_some()
+    }
+
+    /// The letter of a redriven record; see [`Record::letter`].
+    #[inline(always)]
+    pub fn letter(&self) -> Option<&'a Letter> {
+        match self.lent {
+            Lent::Run(_) => None,
+            Lent::Redriven(_, letter) => Some(letter),
+        }
     }
 
     /// How many records the group lost right before the first of these; within a batch none is missing. See
@@ -140,13 +205,39 @@ impl<'a, T> Batch<'a, T> {
     /// # Panics
     /// If there are not so many.
     pub fn get(&self, index: usize) -> Record<'a, T> {
-        self.record(index, self.run.get(index), index + 1 == self.len())
+        self.record(index, self.value(index), index + 1 == self.len())
+    }
+
+    pub(super) fn value(&self, index: usize) -> &'a T {
+        match &self.lent {
+            Lent::Run(run) => run.get(index),
+            Lent::Redriven(value, _) => {
+                assert!(index == 0, "record {index} of a batch of 1");
+                value
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn time_of(&self, index: usize) -> TimeOf<'a> {
+        match &self.lent {
+            Lent::Run(run) => run.time_of(index),
+            Lent::Redriven(..) => TimeOf::default(),
+        }
+    }
+
+    #[inline(always)]
+    fn payloads(&self) -> Payloads<'a, T> {
+        match &self.lent {
+            Lent::Run(run) => Payloads::Run(run.iter()),
+            Lent::Redriven(value, _) => Payloads::Redriven(Some(value)),
+        }
     }
 
     /// All records, in order.
     pub fn iter(&self) -> impl Iterator<Item = Record<'a, T>> + '_ {
         let len = self.len();
-        self.run.iter().enumerate().map(move |(index, value)| self.record(index, value, index + 1 == len))
+        self.payloads().enumerate().map(move |(index, value)| self.record(index, value, index + 1 == len))
     }
 
     #[inline(always)]
@@ -159,7 +250,8 @@ impl<'a, T> Batch<'a, T> {
             attempt: if index == 0 { self.attempt } else { 1 },
             last,
             lost: if index == 0 { self.lost } else { 0 },
-            time: self.run.time_of(index),
+            time: self.time_of(index),
+            letter: self.letter(),
         }
     }
 }

@@ -31,6 +31,7 @@ pub struct Retry {
     attempts: Option<u32>,
     backoff: Backoff,
     max: Duration,
+    jitter: f64,
 }
 
 impl Default for Retry {
@@ -44,22 +45,26 @@ impl Retry {
     /// `attempts` deliveries at the most; 1 ms, doubled up to 1 s.
     pub fn exponential(attempts: u32) -> Self {
         let backoff = Backoff::Exponential { first: Duration::from_millis(1), factor: 2.0 };
-        Retry { attempts: Some(attempts), backoff, max: Duration::from_secs(1) }
+        Retry { attempts: Some(attempts), backoff, max: Duration::from_secs(1), jitter: 0.0 }
     }
 
     /// `attempts` deliveries at the most, waiting `step`, then two, then three `step`s.
     pub fn linear(attempts: u32, step: Duration) -> Self {
-        Retry { attempts: Some(attempts), backoff: Backoff::Linear { step }, max: Duration::MAX }
+        Self::with(attempts, Backoff::Linear { step })
     }
 
     /// `attempts` deliveries at the most, always waiting `wait`.
     pub fn constant(attempts: u32, wait: Duration) -> Self {
-        Retry { attempts: Some(attempts), backoff: Backoff::Constant(wait), max: Duration::MAX }
+        Self::with(attempts, Backoff::Constant(wait))
     }
 
     /// `attempts` deliveries at the most, waiting as listed; the last wait repeats.
     pub fn list(attempts: u32, waits: impl Into<Vec<Duration>>) -> Self {
-        Retry { attempts: Some(attempts), backoff: Backoff::List(waits.into()), max: Duration::MAX }
+        Self::with(attempts, Backoff::List(waits.into()))
+    }
+
+    fn with(attempts: u32, backoff: Backoff) -> Self {
+        Retry { attempts: Some(attempts), backoff, max: Duration::MAX, jitter: 0.0 }
     }
 
     /// One delivery: the first failure buries.
@@ -95,6 +100,36 @@ impl Retry {
         self
     }
 
+    /// Shortens each wait by a random part of it, up to this fraction (default 0: not at all), so that those who failed together
+    /// do not come back together. With 0.5 a wait of 8 ms becomes one between 4 and 8; with 1 it may become none. A wait that
+    /// the handler names itself stays as it is.
+    ///
+    /// The dice are the broker's ([`BrokerConfig::random`](crate::BrokerConfig::random)): with a seed of your own the waits are
+    /// the same in every run.
+    ///
+    /// ```
+    /// use ringlog::Retry;
+    /// use std::time::Duration;
+    ///
+    /// let retry = Retry::exponential(5).first(Duration::from_millis(100)).jitter(0.5);
+    /// # let _ = retry;
+    /// ```
+    pub fn jitter(mut self, fraction: f64) -> Self {
+        self.jitter = fraction;
+        self
+    }
+
+    pub(super) fn has_jitter(&self) -> bool {
+        self.jitter > 0.0
+    }
+
+    /// The wait after the `attempt`-th failure, as the dice fell: any number, each equally likely.
+    pub(super) fn jittered(&self, attempt: u32, roll: u64) -> Duration {
+        let wait = self.delay_after(attempt);
+        let part = self.jitter * (roll >> 11) as f64 / (1_u64 << 53) as f64;
+        wait.saturating_sub(wait.mul_f64(part.clamp(0.0, 1.0)))
+    }
+
     /// The limit on deliveries; `None`: there is none.
     pub fn attempts(&self) -> Option<u32> {
         self.attempts
@@ -105,7 +140,7 @@ impl Retry {
         self.attempts.is_none_or(|limit| attempt < limit)
     }
 
-    /// The wait after the `attempt`-th failure (from 1).
+    /// The wait after the `attempt`-th failure (from 1), before any [jitter](Self::jitter).
     pub fn delay_after(&self, attempt: u32) -> Duration {
         let turn = attempt.max(1);
         let wait = match &self.backoff {
@@ -120,6 +155,9 @@ impl Retry {
     pub(super) fn validate(&self) -> Result<(), ConfigError> {
         if self.attempts == Some(0) {
             return Err(ConfigError::new("retry.attempts", "0", "at least 1"));
+        }
+        if !(0.0..=1.0).contains(&self.jitter) {
+            return Err(ConfigError::new("retry.jitter", self.jitter.to_string(), "between 0 and 1"));
         }
         match self.backoff {
             Backoff::Exponential { factor, .. } if !(factor >= 1.0 && factor.is_finite()) => {
@@ -187,5 +225,21 @@ mod tests {
         assert!(Retry::exponential(1).factor(f64::NAN).validate().is_err());
         assert!(Retry::exponential(1).factor(0.5).validate().is_err());
         assert!(Retry::exponential(1).validate().is_ok());
+        let text = Retry::never().jitter(1.5).validate().unwrap_err().to_string();
+        assert_eq!(text, "retry.jitter is 1.5, but must be between 0 and 1");
+        assert!(Retry::never().jitter(f64::NAN).validate().is_err() && Retry::never().jitter(-0.1).validate().is_err());
+        assert!(Retry::never().jitter(1.0).validate().is_ok());
+    }
+
+    // A-E9
+    #[test]
+    fn jitter_shortens_a_wait_by_no_more_than_its_fraction() {
+        let retry = Retry::constant(9, ms(8)).jitter(0.5);
+        assert_eq!((retry.jittered(1, 0), retry.jittered(1, 1 << 63)), (ms(8), ms(6)));
+        let least = retry.jittered(1, u64::MAX);
+        assert!(least >= ms(4) && least < ms(5), "{least:?}");
+        let all = Retry::constant(9, Duration::MAX).jitter(1.0);
+        assert!(all.jittered(1, u64::MAX) < Duration::MAX);
+        assert_eq!(Retry::constant(9, ms(8)).jittered(1, u64::MAX), ms(8));
     }
 }

@@ -1,10 +1,11 @@
 //! After the handler: what becomes of a record that is not done, and the commit.
 //!
-//! The letter of a record that is given up is written while the record is still ours to read, and filed only after the
-//! commit was stored: a refused commit buries nothing.
+//! The letter of a record that is given up is written while the record is still ours to read, and filed in one step with the
+//! commit: a refused commit buries nothing, and who sees the commit, as a drain does, finds the letter.
 #![forbid(unsafe_code)]
 
 use super::Group;
+use super::contain::contain;
 use super::handler::Verdict;
 use super::lane::{Held, Lane};
 use super::letters::{Letter, Origin};
@@ -36,6 +37,19 @@ pub(super) enum Settled {
     Buried(Letter),
 }
 
+impl<T> Group<T> {
+    /// The pause after so many failures, with the broker's dice where the group wants jitter: user code.
+    fn delay_after(&self, failures: u32) -> Duration {
+        let retry = &self.config.retry;
+        if retry.has_jitter() {
+            let roll = contain(|| self.random.next_u64()).unwrap_or(0);
+            retry.jittered(failures, roll)
+        } else {
+            retry.delay_after(failures)
+        }
+    }
+}
+
 #[cold]
 pub(super) fn settle<T>(group: &Group<T>, verdict: Verdict, batch: &Batch<'_, T>, done: usize) -> Settled {
     // All may be done when a batch handler panics at its very end: then nobody knows either.
@@ -44,9 +58,9 @@ pub(super) fn settle<T>(group: &Group<T>, verdict: Verdict, batch: &Batch<'_, T>
     let (retry, failures) = (&group.config.retry, if done == 0 { batch.attempt } else { 1 });
     let failure = match verdict.outcome {
         Outcome::Ack => return Settled::Untouched,
-        _ if unknown => return Settled::Singly { until: batch.run.first().plus(batch.len() as u64) },
+        _ if unknown => return Settled::Singly { until: Seq::new(batch.offset()).plus(batch.len() as u64) },
         Outcome::Retry(_) if retry.allows_another(failures) => {
-            return Settled::Again { after: retry.delay_after(failures), failures };
+            return Settled::Again { after: group.delay_after(failures), failures };
         }
         Outcome::RetryAfter(after, _) if retry.allows_another(failures) => return Settled::Again { after, failures },
         Outcome::Retry(failure) | Outcome::RetryAfter(_, failure) | Outcome::Reject(failure) => failure,
@@ -58,8 +72,9 @@ pub(super) fn settle<T>(group: &Group<T>, verdict: Verdict, batch: &Batch<'_, T>
         offset: batch.offset() + done as u64,
         attempts: failures,
         failed_at: group.clock.now(),
+        published_at: batch.get(done).published_at(),
     };
-    Settled::Buried(Letter::write(origin, batch.run.get(done), failure, &group.config.bury))
+    Settled::Buried(Letter::write(origin, batch.value(done), failure, &group.config.bury))
 }
 
 /// Commits what is done and acts on what became of the next record.
@@ -116,7 +131,11 @@ pub(super) fn commit<T: Send + Sync + 'static>(
     // Counted before: who sees the cursor there, as a drain does, finds the books right.
     counters.acked.add(done as u64);
     counters.dead.add(dead);
-    if let Err(Fenced { .. }) = lane.log.go_on(&lane.gate, held.epoch, from, to) {
+    let (stored, out) = match letter {
+        None => (lane.log.go_on(&lane.gate, held.epoch, from, to), None),
+        Some(letter) => file(group, lane, letter, || lane.gate.commit(held.epoch, from, to)),
+    };
+    if let Err(Fenced { .. }) = stored {
         counters.acked.take_back(done as u64);
         counters.dead.take_back(dead);
         counters.refused.add(done as u64 + dead);
@@ -128,11 +147,26 @@ pub(super) fn commit<T: Send + Sync + 'static>(
     if dead != 0 || held.failures != 0 {
         (held.failures, held.due) = (0, None);
     }
-    if let Some(letter) = letter {
-        group.letters.add(letter);
-    }
     group.progress.notify();
     // Only now: it runs destructors, which may ask for the figures, or take their time while others do.
     lane.log.gone_on(from, to);
+    group.lose(out);
     true
+}
+
+/// Files a letter in one step with the commit, which is not made known to those who wait for room before that.
+#[cold]
+fn file<T: Send + Sync + 'static>(
+    group: &Group<T>,
+    lane: &Lane<T>,
+    letter: Letter,
+    commit: impl FnOnce() -> Result<(), Fenced>,
+) -> (Result<(), Fenced>, Option<Letter>) {
+    match group.letters.file(letter, commit) {
+        Ok(out) => {
+            lane.log.not_full().notify();
+            (Ok(()), out)
+        }
+        Err(fenced) => (Err(fenced), None),
+    }
 }

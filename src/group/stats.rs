@@ -61,13 +61,15 @@ pub struct LaneStats {
     pub retried: u64,
     /// Acks that came too late, after a seek or a delete, and changed nothing.
     pub refused: u64,
-    /// Records to be handed out again because of a seek back.
+    /// Records to be handed out again, because of a seek back or as redriven letters.
     pub replayed: u64,
-    /// Records passed over by a seek forward, or lost to the group because they were overwritten.
+    /// Records passed over by a seek forward, or lost to the group because they were overwritten; and redriven letters that
+    /// were called back.
     pub skipped: u64,
     /// Records lost to the group because they became older than the topic allows.
     pub expired: u64,
-    /// Records that are not done yet: those in a handler's hands, and those retained behind them.
+    /// Records that are not done yet: those in a handler's hands, those retained behind them, and letters queued to be handed
+    /// over again.
     pub pending: u64,
     /// Reasons for which the partition is paused; 0 when it runs.
     pub paused: u8,

@@ -5,6 +5,8 @@
 //! ```text
 //!   look at the lane word ── not ours, paused, over ──▶ let go of it if we hold it, say so
 //!         │ ours
+//!   a letter waits to be handed over again? ──▶ hand over that instead (see `redrive`)
+//!         │
 //!   a failed record in its backoff? ──▶ say until when
 //!         │
 //!   ┌▶ take what is ready, one run ── nothing ──▶ Waits        ── lost ──▶ commit over the gap, count, call the hook
@@ -15,7 +17,7 @@
 //!   │     │
 //!   │  reader.advance, then commit (CAS on the cursor, with the epoch) ── refused ──▶ count, go where the cursor is
 //!   │     │ stored
-//!   └── count, file the letter, tell who waits for progress
+//!   └── with the letter, if there is one; tell who waits for progress
 //! ```
 //! Everything done is committed before the step looks at the lane word again, so a boundary never has anything in hand.
 #![forbid(unsafe_code)]
@@ -27,7 +29,8 @@ use super::executor::{Place, Step, Task, Turn};
 use super::handler::{Deliver, Handlers, Interrupt, Verdict};
 use super::lane::{Held, Lane};
 use super::outcome::{Failure, Outcome};
-use super::record::Batch;
+use super::record::{Batch, Lent};
+use super::redrive;
 use super::roster::Member;
 use super::settle::{Ran, commit, finish, settle};
 use super::word::{MemberId, Word};
@@ -87,7 +90,7 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> MemberTask<T, D> {
     /// Acts on a changed lane word. `None`: the lane is in hand and may be stepped.
     #[cold]
     #[inline(never)]
-    fn obey(&mut self, index: usize) -> Option<Step> {
+    fn obey(&mut self, index: usize, turn: Turn) -> Option<Step> {
         let slot = &mut self.slots[index];
         let word = slot.lane.word.load();
         slot.seen = word;
@@ -121,9 +124,18 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> MemberTask<T, D> {
         // An end marks the word, then takes the gate to a new epoch. If that is the epoch that we have now, the mark is seen
         // here; if not, our next commit is refused. Either way nothing is acknowledged once the lane is over.
         if slot.lane.word.load().is_ended() {
-            return self.obey(index);
+            return self.obey(index, turn);
         }
-        None
+        word.redrives().then(|| self.redrives(index, turn))
+    }
+
+    fn redrives(&mut self, index: usize, turn: Turn) -> Step {
+        let (Slot { lane, seen, .. }, Some(handlers)) = (&self.slots[index], &mut self.handlers) else {
+            return Step::Elsewhere;
+        };
+        let interrupt = Interrupt { word: &lane.word, seen: *seen };
+        let _here = context::enter(Here { executor: turn.executor, broker: self.group.broker });
+        redrive::serve(&self.group, lane, handlers.of(index), interrupt, turn)
     }
 
     /// Hands over one run and settles it.
@@ -141,10 +153,11 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> MemberTask<T, D> {
             },
         };
         let (topic, partition, attempt) = (group.topic(), lane.partition, held.failures.saturating_add(1));
-        let batch = Batch { run, topic, partition, attempt, lost: held.lost };
+        let first = run.first();
+        let batch = Batch { lent: Lent::Run(run), topic, partition, attempt, lost: held.lost };
         let (mut done, len) = (0, batch.len());
         if lane.loses {
-            lane.gate.take(batch.run.first().plus(len as u64), held.epoch);
+            lane.gate.take(first.plus(len as u64), held.epoch);
         }
         let interrupt = Interrupt { word: &lane.word, seen: *seen };
         let verdict = contain(|| {
@@ -215,8 +228,8 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> Task for MemberTask<T, D> {
 
     fn step(&mut self, index: usize, turn: Turn) -> Step {
         let slot = &self.slots[index];
-        if slot.held.is_none() || slot.seen.paused() != 0 || slot.lane.word.differs(slot.seen) {
-            if let Some(step) = self.obey(index) {
+        if slot.held.is_none() || !slot.seen.is_plain() || slot.lane.word.differs(slot.seen) {
+            if let Some(step) = self.obey(index, turn) {
                 return step;
             }
         }
@@ -244,12 +257,13 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> Task for MemberTask<T, D> {
         let Some(held) = held else { return mine && runs && !word.is_ended() };
         let moved = || held.epoch != lane.gate.epoch();
         let data = || held.due.is_none() && held.next.precedes(lane.log.end());
-        !mine || word.is_ended() || (runs && (moved() || data()))
+        let more = || if word.redrives() { lane.redrives.is_ready() } else { data() };
+        !mine || word.is_ended() || (runs && (moved() || more()))
     }
 
     fn event(&self, index: usize) -> Option<&Event> {
         let Slot { held, seen, .. } = &self.slots[index];
-        let takes_data = held.as_ref().is_some_and(|held| held.due.is_none()) && seen.paused() == 0;
+        let takes_data = held.as_ref().is_some_and(|held| held.due.is_none()) && seen.is_plain();
         takes_data.then(|| self.source(index))
     }
 
@@ -258,7 +272,9 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> Task for MemberTask<T, D> {
     }
 
     fn next(&self, index: usize) -> Option<u64> {
-        self.slots[index].held.as_ref().map(|held| held.next.get())
+        let Slot { lane, held, .. } = &self.slots[index];
+        let next = held.as_ref()?.next.get();
+        Some(if lane.word.load().redrives() { lane.redrives.next().unwrap_or(next) } else { next })
     }
 
     fn wait(&self) -> WaitPolicy {

@@ -1,11 +1,11 @@
 //! The lane word: who may step a lane, who shall, whether it is paused or over.
 //!
 //! ```text
-//!   63          48 47          28 27           8 7    5 4        3      1     0
-//!   ┌─────────────┬──────────────┬──────────────┬──────┬──────────┬─────┬─────┐
-//!   │   nudges    │    target    │    owner     │  -   │  paused  │ENDED│HELD │
-//!   └─────────────┴──────────────┴──────────────┴──────┴──────────┴─────┴─────┘
-//!                   who shall       who may step   a mask of reasons      somebody has the lane's state in hand
+//!   63          48 47          28 27           8 7    5    4     3        2   1     0
+//!   ┌─────────────┬──────────────┬──────────────┬──────┬───────┬──────────┬─────┬─────┐
+//!   │   nudges    │    target    │    owner     │  -   │REDRIVE│  paused  │ENDED│HELD │
+//!   └─────────────┴──────────────┴──────────────┴──────┴───────┴──────────┴─────┴─────┘
+//!                   who shall       who may step  letters wait  reasons          somebody has the lane's state in hand
 //! ```
 //! Owner and target are member numbers of the group, 0 is nobody. `owner != target` is a move under way.
 //!
@@ -20,6 +20,8 @@
 //! | any                           | pause       | + reason                        | the control; found at the next record      |
 //! | any                           | resume      | - reason                        | the control; rings                         |
 //! | any                           | seek        | nudges + 1                      | the control, after the cursor moved; rings |
+//! | not ENDED                     | redrive     | REDRIVE                         | who queued letters, under the queue's lock; rings |
+//! | REDRIVE                       | redriven    | - REDRIVE                       | who took the last one out, under the queue's lock |
 //! | not ENDED                     | end         | ENDED, owner := target := 0     | the deleter; takes the gate off            |
 //! | ENDED, HELD                   | let go      | ENDED                           | the holder, which drops the state          |
 //! | ENDED                         | other       | refused                         |                                            |
@@ -79,6 +81,9 @@ pub enum PauseReason {
 const HELD: u64 = 1;
 const ENDED: u64 = 1 << 1;
 const PAUSE_SHIFT: u32 = 2;
+const PAUSED: u64 = 0b11 << PAUSE_SHIFT;
+/// Letters are queued to be handed over before the next record.
+const REDRIVE: u64 = 1 << 4;
 const OWNER_BITS: u32 = 20;
 const OWNER_SHIFT: u32 = 8;
 const TARGET_SHIFT: u32 = OWNER_SHIFT + OWNER_BITS;
@@ -102,7 +107,18 @@ impl Word {
 
     /// The reasons for which it is paused, as a mask.
     pub fn paused(self) -> u8 {
-        ((self.0 >> PAUSE_SHIFT) & 0b11) as u8
+        ((self.0 & PAUSED) >> PAUSE_SHIFT) as u8
+    }
+
+    /// Whether letters wait to be handed over.
+    pub fn redrives(self) -> bool {
+        self.0 & REDRIVE != 0
+    }
+
+    /// Whether there is nothing to do but what comes from the log: not paused, no letters waiting.
+    #[inline(always)]
+    pub fn is_plain(self) -> bool {
+        self.0 & (PAUSED | REDRIVE) == 0
     }
 
     /// Who may step it.
@@ -212,6 +228,16 @@ impl LaneWord {
         let _ = self.change(|w| (!w.is_ended()).then(|| w.nudged()));
     }
 
+    /// Not ENDED → REDRIVE.
+    pub fn redrive(&self) {
+        let _ = self.change(|w| (!w.is_ended()).then(|| Word(w.0 | REDRIVE).nudged()));
+    }
+
+    /// REDRIVE → without.
+    pub fn redriven(&self) {
+        let _ = self.change(|w| w.redrives().then(|| Word(w.0 & !REDRIVE).nudged()));
+    }
+
     /// Not ENDED → ENDED, nobody's; whether this call did it.
     pub fn end(&self) -> bool {
         let nobody = |w: Word| Word(w.0 | ENDED).with_owner(MemberId::NOBODY).with_target(MemberId::NOBODY).nudged();
@@ -249,8 +275,10 @@ mod tests {
         word.retarget(member(1)).unwrap();
         let mut seen = word.take(member(1)).unwrap();
         let nudge: fn(&LaneWord) = LaneWord::nudge;
-        let controls: [fn(&LaneWord); 6] = [
+        let controls: [fn(&LaneWord); 8] = [
             nudge,
+            LaneWord::redrive,
+            LaneWord::redriven,
             |w| w.pause(PauseReason::Group),
             |w| w.pause(PauseReason::Partition),
             |w| w.resume(PauseReason::Group),

@@ -8,6 +8,7 @@ mod coarse;
 mod ids;
 mod manual;
 mod pace;
+mod random;
 mod recent;
 mod system;
 
@@ -15,6 +16,7 @@ pub use coarse::CoarseClock;
 pub use ids::{Ids, SequentialIds};
 pub use manual::ManualClock;
 pub use pace::{Ticks, ticks, ticks_in};
+pub use random::{Random, SeededRandom};
 pub use recent::Recent;
 pub use system::SystemClock;
 

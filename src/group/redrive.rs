@@ -1,0 +1,338 @@
+//! Redrive: letters that come back to their group, to be handed over before the lane's next record.
+//!
+//! A lane has one bounded queue of them. It belongs to the lane, not to a member, so it survives every change of members; only
+//! the lane's holder serves it, so a lane never runs twice. That something waits is a bit of the lane word, which the holder
+//! compares once per record anyway: a lane without letters pays nothing.
+//!
+//! | event     | by whom                        | under the queue's lock                                     | counted     |
+//! |-----------|--------------------------------|------------------------------------------------------------|-------------|
+//! | queued    | anybody, with the control lock | out of the store, into the queue; bit set                   | `replayed`  |
+//! | done      | the holder                     | out of the queue; bit cleared with the last                 | `acked`     |
+//! | again     | the holder                     | stays the head, with its failures and its time              | `retried`   |
+//! | given up  | the holder                     | a new letter into the store, the old one out of the queue   | `dead`      |
+//! | called back | who ends the lane, or anybody, with the control lock | back into the store, all of them       | `skipped`   |
+//!
+//! The head stays in the queue while its handler runs. If it was called back meanwhile, what the handler made of it is
+//! refused, as after a seek. Locks nest as control, queue, store; under none of them runs user code.
+#![forbid(unsafe_code)]
+
+use super::Group;
+use super::contain::{contain, drop_contained};
+use super::error::ControlError;
+use super::executor::{Step, Turn};
+use super::handler::{Deliver, Interrupt, Verdict};
+use super::lane::Lane;
+use super::letters::{Letter, Letters};
+use super::outcome::{Failure, Outcome};
+use super::pick::Pick;
+use super::record::{Batch, Lent};
+use super::settle::{Settled, settle};
+use super::word::LaneWord;
+use crate::sync::{Arc, Mutex, MutexGuard, lock};
+use crate::time::Time;
+use std::collections::VecDeque;
+use std::fmt;
+use std::time::Duration;
+
+/// What a redrive did. What it did not move are letters as before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Redriven {
+    /// Letters that are queued now, to be handed over before the next record of their partition.
+    pub queued: usize,
+    /// Letters that do not keep their record, or something else than the record: see
+    /// [`GroupConfig::bury_cloned`](crate::GroupConfig::bury_cloned).
+    pub without_record: usize,
+    /// Letters for which there was no room: as many may be queued in each partition as the group keeps letters.
+    pub no_room: usize,
+}
+
+/// A letter on its way back.
+struct Entry<T> {
+    letter: Letter,
+    value: Arc<T>,
+    /// How often it has failed since it was queued.
+    failures: u32,
+    /// When it is tried again.
+    due: Option<Time>,
+}
+
+impl<T> Clone for Entry<T> {
+    fn clone(&self) -> Self {
+        Entry { letter: self.letter.clone(), value: self.value.clone(), ..*self }
+    }
+}
+
+/// The queue of one lane.
+pub(super) struct Redrives<T>(Mutex<VecDeque<Entry<T>>>);
+
+impl<T> Default for Redrives<T> {
+    fn default() -> Self {
+        Redrives(Mutex::new(VecDeque::new()))
+    }
+}
+
+impl<T> fmt::Debug for Redrives<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Redrives({})", self.len())
+    }
+}
+
+impl<T> Redrives<T> {
+    fn lock(&self) -> MutexGuard<'_, VecDeque<Entry<T>>> {
+        lock(&self.0)
+    }
+
+    /// How many are queued, the one in hand included.
+    pub(super) fn len(&self) -> u64 {
+        self.lock().len() as u64
+    }
+
+    fn head(&self) -> Option<Entry<T>> {
+        self.lock().front().cloned()
+    }
+
+    /// The offset of what comes next.
+    pub(super) fn next(&self) -> Option<u64> {
+        self.lock().front().map(|head| head.letter.offset())
+    }
+
+    /// When the oldest record that is queued was published.
+    pub(super) fn oldest(&self) -> Option<Time> {
+        self.lock().iter().filter_map(|entry| entry.letter.published_at()).min()
+    }
+
+    /// Whether a step would hand something over without waiting for a time.
+    pub(super) fn is_ready(&self) -> bool {
+        self.lock().front().is_some_and(|head| head.due.is_none())
+    }
+
+    fn letters(&self) -> Vec<Letter> {
+        self.lock().iter().map(|entry| entry.letter.clone()).collect()
+    }
+
+    /// Takes the head out, if it is still `letter`'s, and does `first` right before that.
+    fn pop<R>(&self, word: &LaneWord, letter: &Letter, first: impl FnOnce() -> R) -> Option<(Entry<T>, R)> {
+        let mut queue = self.lock();
+        queue.front().filter(|head| head.letter.is(letter))?;
+        let done = first();
+        let head = queue.pop_front();
+        if queue.is_empty() {
+            word.redriven();
+        }
+        head.map(|head| (head, done))
+    }
+
+    /// Notes how the head, if it is still `letter`'s, fares.
+    fn note(&self, letter: &Letter, failures: u32, due: Option<Time>) -> bool {
+        let mut queue = self.lock();
+        let Some(head) = queue.front_mut().filter(|head| head.letter.is(letter)) else { return false };
+        (head.failures, head.due) = (failures, due);
+        true
+    }
+}
+
+impl<T: Send + Sync + 'static> Lane<T> {
+    /// Queues those of `letters` that are still in `store`: how many, and for how many there was no room. `None`: the lane
+    /// takes none any more.
+    fn redrive(
+        &self,
+        letters: &[Letter],
+        store: &Letters,
+        bound: usize,
+        open: impl FnOnce() -> bool,
+    ) -> Option<(usize, usize)> {
+        let _control = lock(&self.control);
+        if self.word.load().is_ended() || !open() {
+            return None;
+        }
+        let mut queue = self.redrives.lock();
+        let (taken, no_room) = store.take(letters, bound.saturating_sub(queue.len()));
+        let entry = |letter: Letter| letter.record().map(|value| Entry { value, letter, failures: 0, due: None });
+        let before = queue.len();
+        queue.extend(taken.into_iter().filter_map(entry));
+        let queued = queue.len() - before;
+        if queued > 0 {
+            self.counters.replayed.add(queued as u64);
+            self.word.redrive();
+        }
+        Some((queued, no_room))
+    }
+
+    /// Puts all that is queued, what is in hand included, back into `store`: how many, and the letters that found no room
+    /// there.
+    fn call_back(&self, store: &Letters) -> (usize, Vec<Letter>) {
+        let (entries, out) = {
+            let _control = lock(&self.control);
+            let mut queue = self.redrives.lock();
+            let entries = std::mem::take(&mut *queue);
+            self.word.redriven();
+            self.counters.skipped.add(entries.len() as u64);
+            let out = store.restore(entries.iter().map(|entry| entry.letter.clone()).collect());
+            (entries, out)
+        };
+        let count = entries.len();
+        drop_contained(entries);
+        (count, out)
+    }
+}
+
+impl<T: Send + Sync + 'static> Group<T> {
+    /// The letters kept, oldest first.
+    pub fn letters(&self) -> Vec<Letter> {
+        self.letters.all()
+    }
+
+    /// Takes the chosen letters out: they are the caller's now.
+    pub fn drain_letters(&self, pick: Pick<'_>) -> Vec<Letter> {
+        let picked = pick.of(self.letters.all());
+        self.letters.take(&picked, usize::MAX).0
+    }
+
+    /// Puts letters back that were taken out, before all others; the oldest go when there is no room.
+    pub fn restore_letters(&self, letters: Vec<Letter>) {
+        self.letters.restore(letters).into_iter().for_each(|letter| self.lose(Some(letter)));
+    }
+
+    /// Has the chosen letters that keep their record handed over again; see the broker's `Group::redrive`.
+    pub fn redrive(&self, pick: Pick<'_>) -> Result<Redriven, ControlError> {
+        let (mut done, mut of_lane) = (Redriven::default(), vec![Vec::new(); self.lanes.len()]);
+        for letter in pick.of(self.letters.all()) {
+            match of_lane.get_mut(letter.partition() as usize).filter(|_| letter.payload::<T>().is_some()) {
+                Some(letters) => letters.push(letter),
+                None => done.without_record += 1,
+            }
+        }
+        let mut refused = self.is_closed();
+        for (partition, letters) in of_lane.into_iter().enumerate().filter(|(_, letters)| !letters.is_empty()) {
+            let queued =
+                self.lanes[partition].redrive(&letters, &self.letters, self.config.letters, || !self.is_closed());
+            refused |= queued.is_none();
+            let (queued, no_room) = queued.unwrap_or_default();
+            (done.queued, done.no_room) = (done.queued + queued, done.no_room + no_room);
+            self.ring_for(partition);
+        }
+        if refused && done.queued == 0 {
+            return Err(ControlError::Deleted { group: self.name.clone() });
+        }
+        Ok(done)
+    }
+
+    /// The letters that are queued to be handed over again, what is in hand included: partition by partition, in order.
+    pub fn redriving(&self) -> Vec<Letter> {
+        self.lanes.iter().flat_map(|lane| lane.redrives.letters()).collect()
+    }
+
+    /// Puts back among the letters what is queued to be handed over again, in front, and says how many. What a handler makes
+    /// of the one it has in hand is refused.
+    pub fn call_back(&self) -> usize {
+        let called = (0..self.lanes.len()).map(|partition| self.call_back_of(partition)).sum();
+        self.progress.notify();
+        called
+    }
+
+    /// How many records were ever sent back, by a seek or a redrive.
+    pub fn sent_back(&self) -> u64 {
+        self.lanes.iter().map(|lane| lane.counters.replayed.get()).sum()
+    }
+
+    pub(super) fn call_back_of(&self, partition: usize) -> usize {
+        let (count, out) = self.lanes[partition].call_back(&self.letters);
+        out.into_iter().for_each(|letter| self.lose(Some(letter)));
+        count
+    }
+
+    /// Once nobody joins any more: calls back what lies in lanes that nobody holds. The others' holders do it when they let go.
+    pub(super) fn call_back_idle(&self) {
+        let idle = |partition: &usize| !self.lanes[*partition].word.load().is_held();
+        (0..self.lanes.len()).filter(idle).for_each(|partition| {
+            self.call_back_of(partition);
+        });
+    }
+
+    /// Tells the group's hook that a letter went for lack of room, and drops it: user code.
+    pub(super) fn lose(&self, letter: Option<Letter>) {
+        if let (Some(letter), Some(hook)) = (&letter, &self.config.on_letter_lost) {
+            hook.tell(letter);
+        }
+    }
+}
+
+/// One step of a lane in which letters wait: hands over the first, or says how long it waits for its next attempt.
+#[cold]
+pub(super) fn serve<T: Send + Sync + 'static, D: Deliver<T>>(
+    group: &Group<T>,
+    lane: &Lane<T>,
+    handler: &mut D,
+    interrupt: Interrupt<'_>,
+    turn: Turn,
+) -> Step {
+    let nothing = Step::Worked { handled: 0, more: true };
+    let Some(head) = lane.redrives.head() else { return nothing };
+    if let Some(until) = head.due.filter(|until| group.clock.now() < *until) {
+        return Step::Backoff { until };
+    }
+    if turn.budget == 0 {
+        return nothing;
+    }
+    let (letter, value, failures): (_, &T, _) = (&head.letter, &head.value, head.failures);
+    let (topic, partition, attempt) = (group.topic(), lane.partition, failures.saturating_add(1));
+    let batch = Batch { lent: Lent::Redriven(value, letter), topic, partition, attempt, lost: 0 };
+    let mut done = 0;
+    let verdict = contain(|| {
+        if turn.panic {
+            std::panic::resume_unwind(Box::new("a planned fault"));
+        }
+        handler.deliver(&batch, &mut done, interrupt)
+    });
+    let settled = match verdict {
+        Ok(_) if done == 1 => None,
+        Ok(verdict) => Some(settle(group, verdict, &batch, done)),
+        Err(text) => {
+            let verdict = Verdict { outcome: Outcome::Retry(Failure::panic(text)), blames: D::BLAMES };
+            Some(settle(group, verdict, &batch, 0))
+        }
+    };
+    finish(group, lane, &head, settled);
+    drop_contained(head);
+    Step::Worked { handled: 1, more: true }
+}
+
+/// Acts on what became of the letter in hand. `None`: it is done.
+fn finish<T: Send + Sync + 'static>(group: &Group<T>, lane: &Lane<T>, head: &Entry<T>, settled: Option<Settled>) {
+    let (counters, letter) = (&lane.counters, &head.letter);
+    let pop = |first: &mut dyn FnMut() -> Option<Letter>| lane.redrives.pop(&lane.word, letter, first);
+    let again = |after: Duration, failures| {
+        let due = (!after.is_zero()).then(|| group.clock.now().after(after));
+        let noted = lane.redrives.note(letter, failures, due);
+        counters.retried.add(u64::from(noted));
+        noted
+    };
+    let stored = match settled {
+        None => {
+            let popped = pop(&mut || {
+                counters.acked.add(1);
+                None
+            });
+            popped.map(drop_contained).is_some()
+        }
+        Some(Settled::Buried(new)) => {
+            let mut new = Some(new);
+            let popped = pop(&mut || {
+                counters.dead.add(1);
+                new.take().and_then(|new| group.letters.add(new))
+            });
+            let stored = popped.is_some();
+            if let Some((old, out)) = popped {
+                group.lose(out);
+                drop_contained(old);
+            }
+            stored
+        }
+        Some(Settled::Again { after, failures }) => again(after, failures),
+        Some(Settled::Untouched) => lane.redrives.note(letter, head.failures, None),
+        Some(Settled::Singly { .. }) => again(Duration::ZERO, head.failures),
+    };
+    counters.refused.add(u64::from(!stored));
+    group.progress.notify();
+}
