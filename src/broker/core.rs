@@ -127,7 +127,9 @@ impl<T: Send + Sync + 'static> Core<T> {
         if !self.life.admits() {
             return Err(self.refuse(value));
         }
-        let value = self.as_planned(at, value)?;
+        if let Some(full) = self.full_as_planned(at) {
+            return Err(PublishError::Full { value, full });
+        }
         self.last.publish(value, |value| self.append_here(at, value, offer))
     }
 
@@ -165,7 +167,9 @@ impl<T: Send + Sync + 'static> Core<T> {
         let Some(log) = self.logs.get(at as usize) else {
             return Err(self.no_such(at, value));
         };
-        let value = self.as_planned(at, value)?;
+        if let Some(full) = self.full_as_planned(at) {
+            return Err(PublishError::Full { value, full });
+        }
         let refuse = |tag| self.groups.stepped_here(tag);
         let direct = self.direct; // then it was tried before
         self.last.publish(value, |value| {

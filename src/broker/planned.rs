@@ -11,6 +11,8 @@
 #![forbid(unsafe_code)]
 
 use super::core::Core;
+use super::error::Full;
+#[cfg(feature = "testing")]
 use super::error::PublishError;
 #[cfg(feature = "testing")]
 use crate::ring::Why;
@@ -57,14 +59,19 @@ impl<T: Send + Sync + 'static> Core<T> {
         self.planned.any()
     }
 
-    /// Gives the value on, or refuses it as planned: as a full partition does, without a wait.
+    /// The facts of a refusal, if one is planned: as a full partition refuses, without a wait. (The value stays where it is:
+    /// it may be large, and is moved often enough.)
     #[inline(always)]
-    pub(crate) fn as_planned<V>(&self, partition: u32, value: V) -> Result<V, PublishError<V>> {
+    pub(crate) fn full_as_planned(&self, partition: u32) -> Option<Box<Full>> {
         #[cfg(feature = "testing")]
-        if let (true, Some(log)) = (self.plans() && self.planned.take(), self.log(partition)) {
-            return Err(self.explain(partition, log.refusal(Why::Full, value, 1, Duration::ZERO)));
+        if self.plans() && self.planned.take() {
+            let refused = self.explain(partition, self.log(partition)?.refusal(Why::Full, (), 1, Duration::ZERO));
+            return match refused {
+                PublishError::Full { full, .. } => Some(full),
+                _ => None,
+            };
         }
         let _ = partition;
-        Ok(value)
+        None
     }
 }

@@ -198,7 +198,9 @@ impl<T: Send + Sync + 'static> Producer<T> {
             return Err(self.core.no_such(partition, ()));
         };
         let core = &self.core;
-        core.as_planned(partition, ())?;
+        if let Some(full) = core.full_as_planned(partition) {
+            return Err(PublishError::Full { value: (), full });
+        }
         let stored = |appended| published(partition, appended);
         if self.direct {
             return log.try_append_in_place(fresh, fill).map(stored).map_err(|error| core.explain(partition, error));
@@ -259,7 +261,9 @@ impl<T: Send + Sync + 'static> Producer<T> {
         let Some(log) = self.logs.get_mut(at as usize) else {
             return Err(core.no_such(at, value));
         };
-        let value = core.as_planned(at, value)?;
+        if let Some(full) = core.full_as_planned(at) {
+            return Err(PublishError::Full { value, full });
+        }
         let refuse = |tag| core.groups.stepped_here(tag);
         let direct = self.direct; // then it was tried before
         core.last.publish(value, |value| {
@@ -277,8 +281,8 @@ impl<T: Send + Sync + 'static> Producer<T> {
 
     fn append_share(&mut self, partition: u32, mut share: Vec<T>, deadline: Deadline) -> Stored<T> {
         let core = &self.core;
-        if let Err(error) = core.as_planned(partition, ()) {
-            return Err((share, error));
+        if let Some(full) = core.full_as_planned(partition) {
+            return Err((share, PublishError::Full { value: (), full }));
         }
         let refuse = |tag| core.groups.stepped_here(tag);
         match self.logs[partition as usize].append_all(&mut share, deadline, &ctl(&refuse)) {

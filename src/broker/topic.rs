@@ -224,8 +224,8 @@ impl<T: Send + Sync + 'static> Core<T> {
     }
 
     fn append_share(&self, partition: u32, mut share: Vec<T>, deadline: Deadline) -> Stored<T> {
-        if let Err(error) = self.as_planned(partition, ()) {
-            return Err((share, error));
+        if let Some(full) = self.full_as_planned(partition) {
+            return Err((share, PublishError::Full { value: (), full }));
         }
         let refuse = |tag| self.groups.stepped_here(tag);
         match self.logs[partition as usize].append_all(&mut share, deadline, &ctl(&refuse)) {
