@@ -2,7 +2,10 @@
 //! the ends of their ranges (`ranges`), topics that lose records (`loss`). Whatever it does to itself, nobody else hangs, and the books balance.
 #![forbid(unsafe_code)]
 
+mod hung;
+mod inside;
 mod loss;
+mod pieces;
 mod ranges;
 
 use ringlog::{
