@@ -39,7 +39,9 @@ pub use broker::{
     Position, Producer, PublishCounts, PublishError, Published, Share, Stall, StalledBy, Sticky, Topic, TopicConfig,
 };
 #[cfg(not(ringlog_loom))]
-pub use broker::{Last, LastError, LastValue, LastValues, LastValuesIter};
+pub use broker::{Last, LastError, LastValue, LastValues, LastValuesIter, LeaveError};
+#[cfg(not(ringlog_loom))]
+pub use group::{Assignment, Assignor, Deal, RoundRobinAssignor, StickyAssignor};
 #[cfg(not(ringlog_loom))]
 pub use group::{
     Backoff, Batch, BatchOutcome, ConfigError, ControlError, Executor, Failure, Gap, GroupConfig, GroupError,
@@ -49,7 +51,7 @@ pub use group::{
 pub use log::{Retain, Timestamps};
 pub use sync::futex::{Futex, Woken};
 pub use time::{Clock, CoarseClock, Ids, ManualClock, Random, SeededRandom, SequentialIds, SystemClock, Time};
-pub use wait::WaitPolicy;
+pub use wait::{Canceller, WaitPolicy};
 
 /// The layers below the public API, for this project's own models, benches and fuzzers. No promise of stability.
 #[cfg(feature = "internals")]

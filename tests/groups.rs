@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 fn deal(group: &ringlog::Group<u64>) -> Vec<(String, Vec<u32>)> {
-    group.assignment().into_iter().map(|(name, lanes)| (name.to_string(), lanes)).collect()
+    group.assignment().into_iter().map(|of| (of.member.to_string(), of.partitions)).collect()
 }
 
 // A-66, A-T10, A-36, A-60, A-65, X15

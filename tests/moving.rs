@@ -57,7 +57,7 @@ fn setting(partitions: u32, capacity: usize) -> (Broker, Topic<u64>, Group<u64>)
 }
 
 fn deal(group: &Group<u64>) -> Vec<(String, Vec<u32>)> {
-    group.assignment().into_iter().map(|(name, lanes)| (name.to_string(), lanes)).collect()
+    group.assignment().into_iter().map(|of| (of.member.to_string(), of.partitions)).collect()
 }
 
 fn named(name: &str, lanes: &[u32]) -> (String, Vec<u32>) {

@@ -253,7 +253,7 @@ impl<T: Send + Sync + 'static> AnyTopic for Core<T> {
 
     fn settled(&self, ends: &mut Vec<u64>) -> bool {
         let groups = self.groups.all();
-        let manned = groups.iter().any(|group| !group.assignment().is_empty());
+        let manned = groups.iter().any(|group| group.has_members());
         if manned {
             ends.extend(self.logs.iter().map(|log| log.end().get()));
             ends.push(groups.iter().map(|group| group.sent_back()).sum());

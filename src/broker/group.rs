@@ -3,8 +3,9 @@
 
 use super::core::Core;
 use super::groups::Groups;
+use super::leave::Member;
 use super::life::{BrokerState, Life};
-use super::member::{Member, NewMember};
+use super::member::NewMember;
 use super::topic::Topic;
 use crate::group::{
     ControlError, Group as Inner, GroupConfig, GroupError, GroupSpec, GroupStats, IntoOutcome, LaneStats, Record,
@@ -53,8 +54,14 @@ impl<T: Send + Sync + 'static> Topic<T> {
             return Err(closed());
         }
         // A clone goes in, so that nothing of the user's is dropped while the list is being changed.
-        let make = || Inner::new(core.spec(name, config.clone()));
-        let inner = core.groups.get_or_make(name, |there| there.check(&config), make, closed)?;
+        let make = || Inner::new(self.spec(name, config.clone()));
+        let inner = loop {
+            let found = core.groups.get_or_make(name, |there| there.check(&config), make, closed)?;
+            if !found.is_retired() {
+                break found;
+            }
+            core.groups.remove(&found); // an ephemeral group that is just going
+        };
         core.logs.iter().for_each(|log| log.sweep()); // only now, for destructors may look at the list
         Ok(core.group_handle(inner))
     }
@@ -85,20 +92,27 @@ impl<T: Send + Sync + 'static> Topic<T> {
     }
 }
 
-impl<T: Send + Sync + 'static> Core<T> {
+impl<T: Send + Sync + 'static> Topic<T> {
     fn spec(&self, name: &str, config: GroupConfig<T>) -> GroupSpec<T> {
+        let core = &self.0;
+        // The list holds the group, so the group holds it weakly.
+        let topic = Arc::downgrade(core);
         GroupSpec {
-            topic: self.name.clone(),
+            topic: core.name.clone(),
             name: name.into(),
-            logs: self.logs.to_vec(),
+            logs: core.logs.to_vec(),
             config,
-            clock: self.life.clock().clone(),
-            random: self.life.random().clone(),
-            progress: self.life.progress().clone(),
-            broker: self.life.id(),
+            clock: core.life.clock().clone(),
+            random: core.life.random().clone(),
+            progress: core.life.progress().clone(),
+            broker: core.life.id(),
+            closing: core.life.closing().clone(),
+            retire: Box::new(move |group| _ = topic.upgrade().map(|topic| topic.groups.remove(group))),
         }
     }
+}
 
+impl<T: Send + Sync + 'static> Core<T> {
     fn group_handle(&self, inner: Arc<Inner<T>>) -> Group<T> {
         Group { inner, siblings: self.groups.clone(), life: self.life.clone() }
     }
@@ -110,6 +124,10 @@ impl<T: Send + Sync + 'static> Group<T> {
     }
 
     pub(super) fn life(&self) -> &Life {
+        &self.life
+    }
+
+    pub(super) fn shared_life(&self) -> &Arc<Life> {
         &self.life
     }
 
@@ -151,7 +169,7 @@ impl<T: Send + Sync + 'static> Group<T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn member<'a>(&'a self, name: &'a str) -> NewMember<'a, T> {
-        NewMember::new(self, name)
+        NewMember::new(self, Some(name))
     }
 
     /// Moves the cursor of a partition and says where it landed, between the earliest offset retained and the end.
@@ -252,11 +270,6 @@ impl<T: Send + Sync + 'static> Group<T> {
     /// No such partition.
     pub fn stats_of(&self, partition: u32) -> Result<LaneStats, ControlError> {
         self.inner.stats_of(partition)
-    }
-
-    /// Which member has which partitions: in the order they joined, those with none included.
-    pub fn assignment(&self) -> Vec<(Arc<str>, Vec<u32>)> {
-        self.inner.assignment()
     }
 
     /// Deletes the group: its members leave without being waited for, its cursors hold nobody back any more, what its

@@ -61,9 +61,9 @@ impl<T: Send + Sync + 'static> Groups<T> {
     }
 
     /// Takes a group out of the list, unless another one has its name by now. Whether this call did it.
-    pub(crate) fn remove(&self, group: &Arc<Group<T>>) -> bool {
+    pub(crate) fn remove(&self, group: &Group<T>) -> bool {
         let removed = self.0.try_update(|now| {
-            let at = now.groups.iter().position(|there| Arc::ptr_eq(there, group)).ok_or(())?;
+            let at = now.groups.iter().position(|there| std::ptr::eq(&**there, group)).ok_or(())?;
             let mut next = now.clone();
             next.groups.remove(at);
             Ok::<_, ()>((next, ()))

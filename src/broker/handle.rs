@@ -19,7 +19,7 @@ use crate::log::{Full, Log, LogConfig, LogProducer};
 use crate::ring::Producers;
 use crate::sync::atomic::AtomicBool;
 use crate::sync::{Arc, Weak};
-use crate::time::{Clock, Ids};
+use crate::time::Clock;
 use std::fmt;
 use std::io;
 use std::time::Duration;
@@ -50,7 +50,6 @@ pub(crate) struct Inner {
     pub(crate) topics: Registry,
     pub(crate) closing: Closing,
     pub(crate) timer: Timer,
-    ids: Arc<dyn Ids>,
 }
 
 impl Broker {
@@ -61,10 +60,10 @@ impl Broker {
 
     /// A broker with an injected clock or source of identifiers.
     pub fn with(config: BrokerConfig) -> Self {
-        let life = Arc::new(Life::new(config.clock, config.random));
+        let life = Arc::new(Life::new(config.clock, config.random, config.ids));
         let closing = Closing::new(life.progress().clone());
         let timer = Timer::new(life.clock().clone());
-        Self(Arc::new(Inner { life, topics: Registry::new(), closing, timer, ids: config.ids }))
+        Self(Arc::new(Inner { life, topics: Registry::new(), closing, timer }))
     }
 
     /// Makes a topic that any number of threads publish to. Of several at once with one name, exactly one succeeds.
@@ -200,7 +199,7 @@ impl Broker {
 
     /// A name that this broker's source of identifiers gives.
     pub fn next_id(&self) -> String {
-        self.0.ids.next_id()
+        self.0.life.next_id()
     }
 
     fn build<T>(&self, name: &str, config: TopicConfig<T>, producers: Producers) -> Result<Arc<Core<T>>, CreateError>

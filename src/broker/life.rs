@@ -19,11 +19,12 @@
 //! | advance:A | `state.fetch_max` | Relaxed | as state:A; a close is ordered by its lock and by the seals                |
 #![forbid(unsafe_code)]
 
+use crate::group::Closing;
 use crate::group::context::{self, Id};
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicU8, Ordering};
-use crate::time::{Clock, Deadline, Random};
-use crate::wait::{Event, Wake};
+use crate::time::{Clock, Deadline, Ids, Random};
+use crate::wait::{Canceller, Event, Sleeper, Wait, Wake};
 use std::time::Duration;
 
 /// Whether a broker takes records.
@@ -39,6 +40,14 @@ pub enum BrokerState {
     Closed = 2,
 }
 
+/// How a wait ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ended {
+    Done,
+    TimedOut,
+    Cancelled,
+}
+
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Life {
@@ -47,16 +56,20 @@ pub(crate) struct Life {
     random: Arc<dyn Random>,
     state: AtomicU8,
     progress: Arc<Event>,
+    closing: Closing,
+    ids: Arc<dyn Ids>,
 }
 
 impl Life {
-    pub(crate) fn new(clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Self {
+    pub(crate) fn new(clock: Arc<dyn Clock>, random: Arc<dyn Random>, ids: Arc<dyn Ids>) -> Self {
         Self {
             id: Id::fresh(),
             clock,
             random,
             state: AtomicU8::new(BrokerState::Open as u8),
             progress: Arc::new(Event::new(Wake::All)),
+            closing: Closing::default(),
+            ids,
         }
     }
 
@@ -76,6 +89,39 @@ impl Life {
     /// whole broker to get somewhere.
     pub(crate) fn progress(&self) -> &Arc<Event> {
         &self.progress
+    }
+
+    /// Whether it is closing, for handlers.
+    pub(crate) fn closing(&self) -> &Closing {
+        &self.closing
+    }
+
+    /// A name that nobody gave. User code.
+    pub(crate) fn next_id(&self) -> String {
+        self.ids.next_id()
+    }
+
+    /// Waits until `done`, looking again at every progress, or until the time is up or `cancel` is used.
+    pub(crate) fn wait_until(
+        &self,
+        deadline: Deadline,
+        cancel: Option<&Canceller>,
+        mut done: impl FnMut() -> bool,
+    ) -> Ended {
+        let mut sleeper = Sleeper::new(self.clock.clone());
+        let bell = sleeper.bell().clone();
+        let _registered = cancel.map(|cancel| cancel.register(&bell));
+        let until = if deadline == Deadline::Now { Some(self.clock.now()) } else { deadline.at() };
+        loop {
+            if cancel.is_some_and(Canceller::is_cancelled) {
+                return if done() { Ended::Done } else { Ended::Cancelled };
+            }
+            match sleeper.wait([&*self.progress], until, &mut done) {
+                Wait::Ready => return Ended::Done,
+                Wait::TimedOut => return Ended::TimedOut,
+                Wait::Rung => {}
+            }
+        }
     }
 
     pub(crate) fn within(&self, limit: Option<Duration>) -> Deadline {
@@ -111,6 +157,7 @@ impl Life {
 
     /// Goes on to `state`, never back.
     pub(crate) fn advance(&self, state: BrokerState) {
+        self.closing.begin();
         // ORD(advance:A) Relaxed: ordered by the seals, not by this. Pairs with ORD(state:A).
         self.state.fetch_max(state as u8, Ordering::Relaxed);
     }

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::group::Group;
+use super::leave::Member;
 use super::life::BrokerState;
 use crate::group::{Batch, Group as Inner, IntoBatchOutcome, IntoOutcome, Join, MemberId, Record, Run, SubscribeError};
 use crate::sync::Arc;
@@ -16,13 +17,13 @@ use std::fmt;
 #[must_use = "a member joins when it is given a handler"]
 pub struct NewMember<'a, T> {
     group: &'a Group<T>,
-    name: &'a str,
+    name: Option<&'a str>,
     run: Run,
     wait: WaitPolicy,
 }
 
 impl<'a, T: Send + Sync + 'static> NewMember<'a, T> {
-    pub(super) fn new(group: &'a Group<T>, name: &'a str) -> Self {
+    pub(super) fn new(group: &'a Group<T>, name: Option<&'a str>) -> Self {
         Self { group, name, run: Run::default(), wait: WaitPolicy::default() }
     }
 
@@ -120,40 +121,29 @@ impl<'a, T: Send + Sync + 'static> NewMember<'a, T> {
         if group.life().state() != BrokerState::Open {
             return Err(SubscribeError::Closed { group: inner.name().clone() });
         }
-        let name: Arc<str> = name.into();
+        let name: Arc<str> = name.map_or_else(|| generated(group), Into::into);
         let id = join(inner, Join { name: name.clone(), run, wait })?;
-        Ok(Member { group: inner.clone(), name, id })
+        Ok(Member { group: inner.clone(), name, id, life: group.shared_life().clone() })
     }
+}
+
+/// How many names that are taken already a source of identifiers may give in a row.
+const TAKEN_MOST: usize = 64;
+
+/// A name for a member that was given none: the next one of the broker's source that no member has.
+fn generated<T: Send + Sync + 'static>(group: &Group<T>) -> Arc<str> {
+    let mut name: Arc<str> = group.life().next_id().into();
+    for _ in 0..TAKEN_MOST {
+        if !group.inner().has_member(&name) {
+            break;
+        }
+        name = group.life().next_id().into();
+    }
+    name
 }
 
 impl<T> fmt::Debug for NewMember<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("NewMember").field("name", &self.name).field("run", &self.run).finish_non_exhaustive()
-    }
-}
-
-/// A member of a group. It belongs to the broker: dropping this handle changes nothing, [`Member::leave`] ends it.
-pub struct Member<T> {
-    group: Arc<Inner<T>>,
-    name: Arc<str>,
-    id: MemberId,
-}
-
-impl<T: Send + Sync + 'static> Member<T> {
-    /// Its name.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// Leaves the group: its partitions go to the other members, from where it committed. A handler that is at work
-    /// finishes its record, which counts; this call does not wait for it. False if it was out already.
-    pub fn leave(&self) -> bool {
-        self.group.leave(self.id)
-    }
-}
-
-impl<T> fmt::Debug for Member<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Member").field("name", &self.name).finish_non_exhaustive()
     }
 }

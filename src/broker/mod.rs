@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod account;
+mod assign;
 mod batch;
 mod close;
 mod config;
@@ -13,6 +14,7 @@ mod handle;
 mod key;
 mod lag;
 mod last;
+mod leave;
 mod letters;
 mod life;
 mod member;
@@ -33,8 +35,9 @@ pub use self::group::Group;
 pub use self::handle::Broker;
 pub use self::key::Key;
 pub use self::last::{Last, LastError, LastValue, LastValues, LastValuesIter};
+pub use self::leave::{LeaveError, Member};
 pub use self::life::BrokerState;
-pub use self::member::{Member, NewMember};
+pub use self::member::NewMember;
 pub use self::partitioner::{Crc32, JavaString, Partitioner, Sticky};
 pub use self::producer::Producer;
 pub use self::sight::{PartitionStats, Stall, StalledBy};

@@ -1,6 +1,7 @@
 //! The settings of a group.
 #![forbid(unsafe_code)]
 
+use super::assign::{Assignor, Rule};
 use super::gap::{Gap, Hook};
 use super::letters::{Bury, Letter};
 use super::outcome::Failure;
@@ -38,6 +39,8 @@ pub struct GroupConfig<T> {
     pub(super) bury: Bury<T>,
     pub(super) on_gap: Option<Hook<Gap>>,
     pub(super) on_letter_lost: Option<Hook<Letter>>,
+    pub(super) assignor: Rule,
+    pub(super) ephemeral: bool,
 }
 
 /// Letters kept by default.
@@ -48,8 +51,8 @@ const LETTERS_MAX: usize = 1 << 30;
 impl<T> GroupConfig<T> {
     /// A group that starts where `start` says, with the default retry and 1,024 letters of facts only.
     pub fn new(start: StartAt) -> Self {
-        let (retry, letters, bury) = (Retry::default(), LETTERS, Bury::Facts);
-        GroupConfig { start, retry, letters, bury, on_gap: None, on_letter_lost: None }
+        let (retry, letters, bury, assignor) = (Retry::default(), LETTERS, Bury::Facts, Rule::default());
+        GroupConfig { start, retry, letters, bury, on_gap: None, on_letter_lost: None, assignor, ephemeral: false }
     }
 
     /// Starts at the earliest retained record.
@@ -159,6 +162,34 @@ impl<T> GroupConfig<T> {
         self
     }
 
+    /// Who gets which partition (default [`RoundRobinAssignor`](crate::RoundRobinAssignor): partition p goes to the member
+    /// p mod n, in join order). Settings with another assignor are other settings, unless both are of one type without
+    /// state.
+    pub fn assignor(mut self, rule: impl Assignor) -> Self {
+        self.assignor = Rule::new(rule);
+        self
+    }
+
+    /// The group lives as long as it has members: it is [deleted](crate::Group::delete) with the last one that leaves, as
+    /// soon as that one has nothing in hand any more. (Default: it lives until it is deleted.) Before its first member, and
+    /// when its broker closes, it stays. While it goes, and once it is gone, its name makes a new group.
+    ///
+    /// ```
+    /// use ringlog::{Broker, GroupConfig, TopicConfig};
+    ///
+    /// let topic = Broker::new().create_topic("orders", TopicConfig::<u64>::new())?;
+    /// let group = topic.group("tail", GroupConfig::latest().ephemeral())?;
+    /// let member = group.subscribe("only", |_| ())?;
+    /// member.leave();
+    /// # while topic.find_group("tail").is_ok() { std::thread::yield_now() } // it may be about to look at its lane
+    /// assert!(topic.find_group("tail").is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn ephemeral(mut self) -> Self {
+        self.ephemeral = true;
+        self
+    }
+
     /// Checks every setting.
     pub fn validate(&self) -> Result<(), ConfigError> {
         self.retry.validate()?;
@@ -182,6 +213,10 @@ impl<T> GroupConfig<T> {
             Some("on_gap")
         } else if !Hook::same(self.on_letter_lost.as_ref(), other.on_letter_lost.as_ref()) {
             Some("on_letter_lost")
+        } else if !self.assignor.same(&other.assignor) {
+            Some("assignor")
+        } else if self.ephemeral != other.ephemeral {
+            Some("ephemeral")
         } else {
             None
         }
@@ -195,9 +230,9 @@ impl<T> GroupConfig<T> {
 
 impl<T> Clone for GroupConfig<T> {
     fn clone(&self) -> Self {
-        let (retry, bury) = (self.retry.clone(), self.bury.clone());
+        let (retry, bury, assignor) = (self.retry.clone(), self.bury.clone(), self.assignor.clone());
         let (on_gap, on_letter_lost) = (self.on_gap.clone(), self.on_letter_lost.clone());
-        GroupConfig { retry, bury, on_gap, on_letter_lost, ..*self }
+        GroupConfig { retry, bury, on_gap, on_letter_lost, assignor, ..*self }
     }
 }
 
@@ -210,6 +245,8 @@ impl<T> fmt::Debug for GroupConfig<T> {
             .field("bury", &self.bury)
             .field("on_gap", &self.on_gap)
             .field("on_letter_lost", &self.on_letter_lost)
+            .field("assignor", &self.assignor)
+            .field("ephemeral", &self.ephemeral)
             .finish()
     }
 }

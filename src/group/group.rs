@@ -3,18 +3,19 @@
 
 use super::config::GroupConfig;
 use super::context::{self, Id};
-use super::error::{ControlError, GroupError, SubscribeError};
-use super::executor::Seat;
+use super::deal::Rings;
+use super::error::{ControlError, GroupError};
 use super::gap::Gap;
+use super::home::{Closing, Home};
 use super::lane::Lane;
 use super::letters::Letters;
 use super::name;
 use super::place::{SeekTo, start_in};
-use super::roster::{Member, Roster};
+use super::roster::Roster;
 use super::stats::{GroupStats, LaneStats};
 use super::word::{MemberId, PauseReason};
 use crate::log::{self, Log};
-use crate::sync::atomic::Ordering;
+use crate::sync::atomic::AtomicU64;
 use crate::sync::{Arc, Mutex, lock};
 use crate::time::{Clock, Random};
 use crate::wait::Event;
@@ -38,7 +39,14 @@ pub struct GroupSpec<T> {
     pub progress: Arc<Event>,
     /// The broker, for [`context::inside`].
     pub broker: Id,
+    /// Whether the broker is closing.
+    pub closing: Closing,
+    /// Takes the group off the list of its topic; called when the last member of an ephemeral group has left.
+    pub retire: Retire<T>,
 }
+
+/// See [`GroupSpec::retire`].
+pub type Retire<T> = Box<dyn Fn(&Group<T>) + Send + Sync>;
 
 impl<T> fmt::Debug for GroupSpec<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -59,23 +67,17 @@ pub struct Group<T> {
     pub(super) letters: Letters,
     /// At most this many finished records are uncommitted: an eighth of the capacity.
     pub(super) commit_bound: usize,
-    roster: Mutex<Roster>,
-}
-
-/// Bells to ring once the roster lock is open.
-type Rings = Vec<Arc<dyn Seat>>;
-
-/// What a deal changed: whom to ring, and which partitions have another owner.
-#[derive(Default)]
-struct Dealt {
-    rings: Rings,
-    moved: Vec<usize>,
+    pub(super) home: Home,
+    pub(super) roster: Mutex<Roster>,
+    pub(super) bad_deals: AtomicU64,
+    /// Called when the last member of an ephemeral group has left: takes it off its topic's list.
+    pub(super) retire: Retire<T>,
 }
 
 impl<T: Send + Sync + 'static> Group<T> {
     /// Makes the group and its lanes; from now on it gates.
     pub fn new(spec: GroupSpec<T>) -> Result<Arc<Self>, GroupError> {
-        let GroupSpec { topic, name, logs, config, clock, random, progress, broker } = spec;
+        let GroupSpec { topic, name, logs, config, clock, random, progress, broker, closing, retire } = spec;
         if let Err(reason) = name::check(&name) {
             return Err(GroupError::Name { topic, reason });
         }
@@ -93,7 +95,10 @@ impl<T: Send + Sync + 'static> Group<T> {
             lanes,
             letters: Letters::new(config.letters),
             commit_bound: usize::try_from(eighth).unwrap_or(usize::MAX).max(1),
+            home: Home { topic: topic.clone(), closing },
             roster: Mutex::new(Roster::default()),
+            bad_deals: AtomicU64::new(0),
+            retire,
             topic,
             name,
             config,
@@ -124,109 +129,6 @@ impl<T: Send + Sync + 'static> Group<T> {
         config.validate()?;
         let differs = |field| GroupError::Differs { topic: self.topic.clone(), group: self.name.clone(), field };
         self.config.differs_in(config).map_or(Ok(()), |field| Err(differs(field)))
-    }
-
-    // ---- members -------------------------------------------------------------------------------------------------
-
-    pub(super) fn enrol(&self, name: &Arc<str>, seats: Arc<[Arc<dyn Seat>]>) -> Result<Member, SubscribeError> {
-        lock(&self.roster).add(&self.name, name, seats)
-    }
-
-    /// Gives every lane to whom it belongs, and rings whom it concerns.
-    pub(super) fn deal(&self) {
-        let dealt = self.deal_under(&lock(&self.roster));
-        self.announce(&dealt);
-    }
-
-    /// Tells whom a deal concerns; outside the roster lock.
-    fn announce(&self, dealt: &Dealt) {
-        dealt.rings.iter().for_each(|seat| seat.ring());
-        // A handler that waits for room may now be waiting for its own thread: it looks again.
-        dealt.moved.iter().for_each(|&partition| self.lanes[partition].log.not_full().wake_all());
-    }
-
-    /// One dealer at a time: under the roster lock.
-    fn deal_under(&self, roster: &Roster) -> Dealt {
-        let mut dealt = Dealt::default();
-        for (partition, lane) in self.lanes.iter().enumerate() {
-            let target = roster.owner_of(partition);
-            let Ok(before) = lane.word.retarget(target.map_or(MemberId::NOBODY, |member| member.id)) else { continue };
-            let holder = if before.is_held() { roster.find(before.owner()) } else { target };
-            dealt.rings.extend(holder.and_then(|member| member.seat(partition)).cloned());
-            dealt.moved.push(partition);
-        }
-        dealt
-    }
-
-    /// Takes a member out and deals its partitions to the others, from where it committed. False if it was not in.
-    pub fn leave(&self, id: MemberId) -> bool {
-        let (left, dealt) = {
-            let mut roster = lock(&self.roster);
-            let Some(member) = roster.remove(id) else { return false };
-            let mut dealt = self.deal_under(&roster);
-            dealt.rings.extend(member.seats.iter().cloned());
-            (member.left, dealt)
-        };
-        // ORD(left:B) Release: after the deal. Pairs with ORD(left:A).
-        left.store(true, Ordering::Release);
-        self.announce(&dealt);
-        // A lane that nobody had in hand is nobody's from now on, and holds up no drain.
-        self.progress.notify();
-        true
-    }
-
-    /// One of a leaver's tasks is gone.
-    pub(super) fn forget(&self, id: MemberId) {
-        lock(&self.roster).forget(id);
-    }
-
-    /// A lane was handed over: its new owner is rung, and who waits for quiet looks again.
-    pub(super) fn handed_over(&self, to: MemberId, partition: usize) {
-        let seat = lock(&self.roster).find(to).and_then(|member| member.seat(partition)).cloned();
-        if let Some(seat) = seat {
-            seat.ring();
-        }
-        if self.is_closed() {
-            self.call_back_of(partition);
-        }
-        self.progress.notify();
-    }
-
-    /// Everybody leaves, and nobody joins any more. The cursors stay and gate.
-    pub fn stop(&self) {
-        let (all, dealt) = {
-            let mut roster = lock(&self.roster);
-            let all = roster.close();
-            (all, self.deal_under(&roster))
-        };
-        for member in &all {
-            // ORD(left:C) Release: after the deal, as in `leave`. Pairs with ORD(left:A).
-            member.left.store(true, Ordering::Release);
-        }
-        self.announce(&dealt);
-        all.iter().flat_map(|member| member.seats.iter()).for_each(|seat| seat.ring());
-        self.call_back_idle();
-        self.progress.notify();
-    }
-
-    /// Stops, and takes the cursors away: nothing is held back for this group any more, blocked publishers go on, and acks
-    /// of what its handlers still have in hand are refused. Whether this call did it.
-    pub fn delete(&self) -> bool {
-        self.stop();
-        let ended = self.lanes.iter().filter(|lane| lane.end()).count();
-        self.call_back();
-        for seat in self.seats() {
-            seat.ring();
-        }
-        self.progress.notify();
-        ended > 0
-    }
-
-    /// Everybody's seats, of those who are leaving too.
-    fn seats(&self) -> Rings {
-        let roster = lock(&self.roster);
-        let holders = self.lanes.iter().filter_map(|lane| roster.find(lane.word.load().owner()));
-        roster.members().iter().chain(holders).flat_map(|member| member.seats.iter().cloned()).collect()
     }
 
     // ---- controls ------------------------------------------------------------------------------------------------
@@ -328,14 +230,6 @@ impl<T: Send + Sync + 'static> Group<T> {
     /// One partition in figures.
     pub fn stats_of(&self, partition: u32) -> Result<LaneStats, ControlError> {
         Ok(self.lane(partition)?.stats())
-    }
-
-    /// Who has which partitions: members in join order, those with none too.
-    pub fn assignment(&self) -> Vec<(Arc<str>, Vec<u32>)> {
-        let roster = lock(&self.roster);
-        let n = roster.members().len();
-        let lanes = |nth: usize| (0..self.lanes.len()).skip(nth).step_by(n).filter_map(|p| u32::try_from(p).ok());
-        roster.members().iter().enumerate().map(|(nth, member)| (member.name.clone(), lanes(nth).collect())).collect()
     }
 
     /// Whether every lane that has a member is at the end of its partition. One without a member holds nobody up.

@@ -244,6 +244,12 @@ impl<T: Send + Sync + 'static> Lane<T> {
         self.view().pending + self.redrives.len()
     }
 
+    /// How many records before `goal` are not done.
+    pub(super) fn left_before(&self, goal: u64) -> u64 {
+        let View { committed, pending, .. } = self.view();
+        goal.saturating_sub(committed.get()).min(pending)
+    }
+
     /// The cursor, and what lies behind it. The end is read before the earliest: so pending is never more than what is in
     /// hand and what the partition can hold, whatever is published meanwhile.
     fn view(&self) -> View {
@@ -317,7 +323,7 @@ impl<T> fmt::Debug for Held<T> {
 
 #[cfg(all(test, not(ringlog_loom)))]
 mod tests {
-    use super::super::{Group, GroupConfig, GroupSpec, Join, Run};
+    use super::super::{Closing, Group, GroupConfig, GroupSpec, Join, Run};
     use super::Id;
     use crate::log::{Log, LogConfig, Retain};
     use crate::ring::Producers;
@@ -335,7 +341,9 @@ mod tests {
         let (progress, broker) = (Arc::new(Event::new(Wake::All)), Id::fresh());
         let (topic, name, config) = ("t".into(), "g".into(), GroupConfig::earliest());
         let random = Arc::new(SeededRandom::new(1));
-        Group::new(GroupSpec { topic, name, logs: vec![log], config, clock, random, progress, broker }).unwrap()
+        let (logs, closing, retire) = (vec![log], Closing::default(), Box::new(|_: &Group<u64>| ()));
+        let spec = GroupSpec { topic, name, logs, config, clock, random, progress, broker, closing, retire };
+        Group::new(spec).unwrap()
     }
 
     // The member is halted between the word, in which the lane is not over, and the gate, which already is in the epoch

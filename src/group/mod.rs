@@ -5,15 +5,18 @@
 //! which the lane compares once per record. Nothing here runs user code under a lock.
 #![forbid(unsafe_code)]
 
+mod assign;
 mod config;
 pub(crate) mod contain;
 pub mod context;
+mod deal;
 mod error;
 mod executor;
 mod gap;
 #[allow(clippy::module_inception)]
 mod group;
 mod handler;
+mod home;
 mod inbox;
 mod join;
 mod lag;
@@ -33,11 +36,14 @@ mod task;
 mod thread;
 pub mod word;
 
+pub use assign::{Assignor, Deal, RoundRobinAssignor, StickyAssignor};
 pub use config::{ConfigError, GroupConfig, LETTERS};
+pub use deal::Assignment;
 pub use error::{ControlError, GroupError, SubscribeError};
 pub use executor::{Executor, Place, PlaceError, Run, Seat, Step, Task, Turn};
 pub use gap::Gap;
-pub use group::{Group, GroupSpec};
+pub use group::{Group, GroupSpec, Retire};
+pub use home::Closing;
 pub use inbox::{Ends, Inbox};
 pub use join::Join;
 pub use letters::Letter;

@@ -1,6 +1,7 @@
 //! Records as handlers see them: borrowed from the log, one at a time or as a batch.
 #![forbid(unsafe_code)]
 
+use super::home::Home;
 use super::letters::Letter;
 use crate::ring::{Records, Run, TimeOf};
 use crate::time::Time;
@@ -10,7 +11,7 @@ use std::ops::Deref;
 /// One record. It derefs to the payload, which is borrowed from the log for the length of the call.
 pub struct Record<'a, T> {
     value: &'a T,
-    topic: &'a str,
+    home: &'a Home,
     partition: u32,
     offset: u64,
     attempt: u32,
@@ -28,7 +29,13 @@ impl<'a, T> Record<'a, T> {
 
     /// The topic.
     pub fn topic(&self) -> &'a str {
-        self.topic
+        &self.home.topic
+    }
+
+    /// Whether the broker is being closed, so that it is time to finish: others are refused already when they publish,
+    /// handlers may until they are done or the time is up. One load, so that a handler may ask in its loops.
+    pub fn is_closing(&self) -> bool {
+        self.home.closing.has_begun()
     }
 
     /// The partition.
@@ -99,13 +106,13 @@ impl<T> Copy for Record<'_, T> {}
 
 impl<T: fmt::Debug> fmt::Debug for Record<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}@{} {:?}", self.topic, self.partition, self.offset, self.value)
+        write!(f, "{}/{}@{} {:?}", self.topic(), self.partition, self.offset, self.value)
     }
 }
 
 impl<T: fmt::Display> fmt::Display for Record<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}@{} {}", self.topic, self.partition, self.offset, self.value)
+        write!(f, "{}/{}@{} {}", self.topic(), self.partition, self.offset, self.value)
     }
 }
 
@@ -138,7 +145,7 @@ impl<'a, T> Iterator for Payloads<'a, T> {
 /// Consecutive records of one partition, as they lie in the log; or one that is redriven.
 pub struct Batch<'a, T> {
     pub(super) lent: Lent<'a, T>,
-    pub(super) topic: &'a str,
+    pub(super) home: &'a Home,
     pub(super) partition: u32,
     /// Which delivery this is of the first record; of the others it is the first.
     pub(super) attempt: u32,
@@ -163,7 +170,12 @@ impl<'a, T> Batch<'a, T> {
 
     /// The topic.
     pub fn topic(&self) -> &'a str {
-        self.topic
+        &self.home.topic
+    }
+
+    /// Whether the broker is being closed; see [`Record::is_closing`].
+    pub fn is_closing(&self) -> bool {
+        self.home.closing.has_begun()
     }
 
     /// The partition.
@@ -244,7 +256,7 @@ impl<'a, T> Batch<'a, T> {
     pub(super) fn record(&self, index: usize, value: &'a T, last: bool) -> Record<'a, T> {
         Record {
             value,
-            topic: self.topic,
+            home: self.home,
             partition: self.partition,
             offset: self.offset() + index as u64,
             attempt: if index == 0 { self.attempt } else { 1 },
@@ -258,6 +270,6 @@ impl<'a, T> Batch<'a, T> {
 
 impl<T> fmt::Debug for Batch<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}@{} +{}", self.topic, self.partition, self.offset(), self.len())
+        write!(f, "{}/{}@{} +{}", self.topic(), self.partition, self.offset(), self.len())
     }
 }

@@ -276,8 +276,8 @@ pub(super) fn serve<T: Send + Sync + 'static, D: Deliver<T>>(
         return nothing;
     }
     let (letter, value, failures): (_, &T, _) = (&head.letter, &head.value, head.failures);
-    let (topic, partition, attempt) = (group.topic(), lane.partition, failures.saturating_add(1));
-    let batch = Batch { lent: Lent::Redriven(value, letter), topic, partition, attempt, lost: 0 };
+    let (home, partition, attempt) = (&group.home, lane.partition, failures.saturating_add(1));
+    let batch = Batch { lent: Lent::Redriven(value, letter), home, partition, attempt, lost: 0 };
     let mut done = 0;
     let verdict = contain(|| {
         if turn.panic {

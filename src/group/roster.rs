@@ -1,4 +1,4 @@
-//! Who is in a group: members in join order, and the deal p → members[p mod n].
+//! Who is in a group: its members in join order, and those on their way out.
 #![forbid(unsafe_code)]
 
 use super::context::Id;
@@ -19,6 +19,8 @@ pub(super) struct Member {
     pub(super) left: Arc<AtomicBool>,
     /// How many tasks it still has: one for each seat.
     tasks: usize,
+    /// Whether it has come all the way in: its tasks found somebody to run them.
+    joined: bool,
 }
 
 impl Member {
@@ -35,6 +37,10 @@ pub(super) struct Roster {
     leaving: Vec<Member>,
     last_id: u32,
     closed: bool,
+    /// Counts comings and goings, so that an assignor's answer is known to be of today.
+    version: u64,
+    /// The last member has left, and the group goes with it.
+    retired: bool,
 }
 
 impl Roster {
@@ -53,9 +59,15 @@ impl Roster {
         }
         let left = Arc::new(AtomicBool::new(false));
         let (id, tasks) = (self.fresh_id(), seats.len());
-        let member = Member { id, name: name.clone(), seats, left, tasks };
+        let member = Member { id, name: name.clone(), seats, left, tasks, joined: false };
         self.members.push(member.clone());
+        self.version += 1;
         Ok(member)
+    }
+
+    /// Its tasks have somebody to run them.
+    pub(super) fn joined(&mut self, id: MemberId) {
+        self.members.iter_mut().filter(|member| member.id == id).for_each(|member| member.joined = true);
     }
 
     /// A number that nobody has. The numbers go round after a million joins; a group never has so many at once.
@@ -71,11 +83,16 @@ impl Roster {
         }
     }
 
-    /// Takes a member out; `None` if it is not in.
-    pub(super) fn remove(&mut self, id: MemberId) -> Option<Member> {
+    /// Takes a member out; `None` if it is not in. With the last one of an `ephemeral` group nobody comes in any more; one
+    /// who never came all the way in does not count.
+    pub(super) fn remove(&mut self, id: MemberId, ephemeral: bool) -> Option<Member> {
         let at = self.members.iter().position(|member| member.id == id)?;
         let member = self.members.remove(at);
         self.leaving.push(member.clone());
+        self.version += 1;
+        if ephemeral && member.joined && self.members.is_empty() {
+            (self.closed, self.retired) = (true, true);
+        }
         Some(member)
     }
 
@@ -90,6 +107,7 @@ impl Roster {
     /// Takes everybody out, and nobody in any more.
     pub(super) fn close(&mut self) -> Vec<Member> {
         self.closed = true;
+        self.version += 1;
         let all = std::mem::take(&mut self.members);
         self.leaving.extend(all.iter().cloned());
         all
@@ -105,10 +123,19 @@ impl Roster {
         self.closed
     }
 
-    /// Whose a partition is.
-    pub(super) fn owner_of(&self, partition: usize) -> Option<&Member> {
-        let n = self.members.len();
-        (n > 0).then(|| &self.members[partition % n])
+    /// Whether the last member has left and the group is to go.
+    pub(super) fn is_retired(&self) -> bool {
+        self.retired
+    }
+
+    /// How often members came or went.
+    pub(super) fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// Where a member stands in join order; `None` if it is not in.
+    pub(super) fn index_of(&self, id: MemberId) -> Option<usize> {
+        self.members.iter().position(|member| member.id == id)
     }
 
     pub(super) fn members(&self) -> &[Member] {

@@ -152,9 +152,9 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> MemberTask<T, D> {
                 None => return Ran::Stopped(0),
             },
         };
-        let (topic, partition, attempt) = (group.topic(), lane.partition, held.failures.saturating_add(1));
+        let (home, partition, attempt) = (&group.home, lane.partition, held.failures.saturating_add(1));
         let first = run.first();
-        let batch = Batch { lent: Lent::Run(run), topic, partition, attempt, lost: held.lost };
+        let batch = Batch { lent: Lent::Run(run), home, partition, attempt, lost: held.lost };
         let (mut done, len) = (0, batch.len());
         if lane.loses {
             lane.gate.take(first.plus(len as u64), held.epoch);

@@ -3,9 +3,9 @@
 use crate::ops::{Act, BACKOFF_CAP, From, Keep, Setup, To};
 use crate::parts::{Answer, Books, Call, Gap, Letter, Seen, Stored};
 use ringlog::{
-    Batch, BatchError, BatchOutcome, Broker, BrokerConfig, Failure, Group, GroupConfig, IntoBatchOutcome, LaneStats,
-    Manual, ManualClock, Member, Outcome, Producer, PublishError, Record, Retain, Retry, SeekTo, Share, Topic,
-    TopicConfig,
+    Assignment, Batch, BatchError, BatchOutcome, Broker, BrokerConfig, Failure, Group, GroupConfig, IntoBatchOutcome,
+    LaneStats, Manual, ManualClock, Member, Outcome, Producer, PublishError, Record, Retain, Retry, SeekTo, Share,
+    Topic, TopicConfig,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -251,7 +251,7 @@ impl Real {
     }
 
     pub(crate) fn assignment(&self, name: u8) -> BTreeMap<String, Vec<u32>> {
-        let of = |(member, partitions): (Arc<str>, Vec<u32>)| (member.to_string(), partitions);
+        let of = |of: Assignment| (of.member.to_string(), of.partitions);
         self.groups[&name].group.assignment().into_iter().map(of).collect()
     }
 
