@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod matrix;
+mod prompt;
 
 use ringlog::{
     Broker, BrokerConfig, Clock, Futex, GroupConfig, Manual, ManualClock, Retain, SeekTo, Time, TopicConfig, Woken,
