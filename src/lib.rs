@@ -39,14 +39,16 @@ pub use broker::{
     Position, Producer, PublishCounts, PublishError, Published, Share, Stall, StalledBy, Sticky, Topic, TopicConfig,
 };
 #[cfg(not(ringlog_loom))]
+pub use broker::{Bytes, Message, NewMessage, ORIGIN_HEADER, RedriveError, Republished};
+#[cfg(not(ringlog_loom))]
 pub use broker::{Last, LastError, LastValue, LastValues, LastValuesIter, LeaveError};
 #[cfg(not(ringlog_loom))]
 pub use group::{Assignment, Assignor, Deal, RoundRobinAssignor, StickyAssignor};
 #[cfg(not(ringlog_loom))]
 pub use group::{
     Backoff, Batch, BatchOutcome, ConfigError, ControlError, Executor, Failure, Gap, GroupConfig, GroupError,
-    GroupStats, IntoBatchOutcome, IntoOutcome, LaneStats, Letter, NAME_BYTES_MAX, NameError, Outcome, Pick, Place,
-    PlaceError, Record, Redriven, Retry, Run, SeekTo, StartAt, Step, SubscribeError,
+    GroupStats, IntoBatchOutcome, IntoOutcome, LaneStats, Letter, NAME_BYTES_MAX, NameError, Once, Outcome, Pick,
+    Place, PlaceError, Record, Redriven, Retry, Run, SeekTo, StartAt, Step, SubscribeError,
 };
 pub use log::{Retain, Timestamps};
 pub use sync::futex::{Futex, Woken};

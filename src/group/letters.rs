@@ -247,6 +247,13 @@ impl Letters {
         (taken, more)
     }
 
+    /// Takes one letter out; false if it is not here.
+    pub(super) fn take_one(&self, letter: &Letter) -> bool {
+        let mut kept = lock(&self.kept);
+        let at = kept.letters.iter().position(|there| there.is(letter));
+        at.and_then(|at| kept.letters.remove(at)).is_some()
+    }
+
     /// Puts letters back that were taken out, before all others. The oldest of them go, as in [`add`](Self::add), when there
     /// is no room.
     #[must_use = "to be told of, under no lock"]

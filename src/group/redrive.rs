@@ -178,22 +178,6 @@ impl<T: Send + Sync + 'static> Lane<T> {
 }
 
 impl<T: Send + Sync + 'static> Group<T> {
-    /// The letters kept, oldest first.
-    pub fn letters(&self) -> Vec<Letter> {
-        self.letters.all()
-    }
-
-    /// Takes the chosen letters out: they are the caller's now.
-    pub fn drain_letters(&self, pick: Pick<'_>) -> Vec<Letter> {
-        let picked = pick.of(self.letters.all());
-        self.letters.take(&picked, usize::MAX).0
-    }
-
-    /// Puts letters back that were taken out, before all others; the oldest go when there is no room.
-    pub fn restore_letters(&self, letters: Vec<Letter>) {
-        self.letters.restore(letters).into_iter().for_each(|letter| self.lose(Some(letter)));
-    }
-
     /// Has the chosen letters that keep their record handed over again; see the broker's `Group::redrive`.
     pub fn redrive(&self, pick: Pick<'_>) -> Result<Redriven, ControlError> {
         let (mut done, mut of_lane) = (Redriven::default(), vec![Vec::new(); self.lanes.len()]);
@@ -248,13 +232,6 @@ impl<T: Send + Sync + 'static> Group<T> {
         (0..self.lanes.len()).filter(idle).for_each(|partition| {
             self.call_back_of(partition);
         });
-    }
-
-    /// Tells the group's hook that a letter went for lack of room, and drops it: user code.
-    pub(super) fn lose(&self, letter: Option<Letter>) {
-        if let (Some(letter), Some(hook)) = (&letter, &self.config.on_letter_lost) {
-            hook.tell(letter);
-        }
     }
 }
 
