@@ -37,6 +37,7 @@ pub use broker::{
     Account, BatchError, Behind, Broker, BrokerConfig, BrokerState, CAPACITY_MAX, Crc32, CreateError, DrainError, Full,
     Group, JavaString, Key, Limiting, LookupError, Member, NewMember, PARTITIONS_MAX, PartitionStats, Partitioner,
     Position, Producer, PublishCounts, PublishError, Published, Share, Stall, StalledBy, Sticky, Topic, TopicConfig,
+    WaitError,
 };
 #[cfg(not(ringlog_loom))]
 pub use broker::{Bytes, Message, NewMessage, ORIGIN_HEADER, RedriveError, Republished};
@@ -46,9 +47,10 @@ pub use broker::{Last, LastError, LastValue, LastValues, LastValuesIter, LeaveEr
 pub use group::{Assignment, Assignor, Deal, RoundRobinAssignor, StickyAssignor};
 #[cfg(not(ringlog_loom))]
 pub use group::{
-    Backoff, Batch, BatchOutcome, ConfigError, ControlError, Executor, Failure, Gap, GroupConfig, GroupError,
-    GroupStats, IntoBatchOutcome, IntoOutcome, LaneStats, Letter, NAME_BYTES_MAX, NameError, Once, Outcome, Pick,
-    Place, PlaceError, Record, Redriven, Retry, Run, SeekTo, StartAt, Step, SubscribeError,
+    Backoff, Batch, BatchOutcome, CommitError, ConfigError, ControlError, Executor, Failure, FileOffsets, Gap,
+    GroupConfig, GroupError, GroupOffset, GroupStats, IntoBatchOutcome, IntoOutcome, LagAlarm, LaneStats, Letter,
+    MemoryOffsets, NAME_BYTES_MAX, NameError, OffsetStore, Once, Outcome, Pick, Place, PlaceError, Record, Redriven,
+    Retry, Run, SeekTo, StartAt, Step, StoreError, StoreFailure, SubscribeError,
 };
 pub use log::{Retain, Timestamps};
 pub use sync::futex::{Futex, Woken};

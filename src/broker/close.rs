@@ -149,7 +149,9 @@ impl Inner {
         if !self.wait_for(until, |topics| topics.iter().all(|topic| topic.stopped())) {
             topics.iter().for_each(|topic| topic.fence());
         }
-        self.timer.stop();
+        topics.iter().for_each(|topic| topic.save());
+        self.wait_for(until, |topics| topics.iter().all(|topic| topic.saved()));
+        self.life.timer().stop();
         let account = self.account(drained);
         self.closing.finish(&account);
         account

@@ -21,7 +21,7 @@ use super::planned::Planned;
 use super::registry::AnyTopic;
 use super::route::{Router, Turns};
 use super::timer::Timed;
-use crate::group::{GroupStats, Letter, context};
+use crate::group::{GroupOffset, GroupStats, Letter, context};
 use crate::log::{AppendCtl, AppendError, Appended, AppendedAll, Log};
 use crate::ring::Why;
 use crate::sync::Arc;
@@ -298,6 +298,20 @@ impl<T: Send + Sync + 'static> AnyTopic for Core<T> {
         for group in self.groups.all().iter().filter(|group| !group.is_quiet()) {
             group.delete();
         }
+    }
+
+    fn save(&self) {
+        for group in self.groups.all() {
+            let _reported = group.save_behind();
+        }
+    }
+
+    fn saved(&self) -> bool {
+        self.groups.all().iter().all(|group| group.is_saved())
+    }
+
+    fn offsets(&self) -> Vec<GroupOffset> {
+        self.groups.all().iter().flat_map(|group| group.offsets()).collect()
     }
 
     fn account(&self) -> Vec<GroupStats> {

@@ -53,14 +53,25 @@ impl<T: Send + Sync + 'static> Topic<T> {
         if core.life.state() != BrokerState::Open {
             return Err(closed());
         }
-        // A clone goes in, so that nothing of the user's is dropped while the list is being changed.
-        let make = || Inner::new(self.spec(name, config.clone()));
         let inner = loop {
-            let found = core.groups.get_or_make(name, |there| there.check(&config), make, closed)?;
-            if !found.is_retired() {
-                break found;
+            // The store is the user's, and so it is asked before the list is being changed.
+            let stored = match core.groups.find(name) {
+                None => Some(config.load(&core.name, name, self.partitions())?),
+                Some(_) => None,
+            };
+            let (mut made, mut gone) = (false, false);
+            // A clone goes in, so that nothing of the user's is dropped while the list is being changed.
+            let make = || {
+                (made, gone) = (stored.is_some(), stored.is_none());
+                let stored = stored.ok_or_else(closed)?;
+                Inner::new(GroupSpec { stored, ..self.spec(name, config.clone()) })
+            };
+            match core.groups.get_or_make(name, |there| there.check(&config), make, closed) {
+                Err(_) if gone => {} // it was there, and was deleted before we had it
+                Ok(inner) if made => break core.look_after(&inner).map(|()| inner)?,
+                Ok(found) if found.is_retired() => drop(core.groups.remove(&found)), // an ephemeral group that is just going
+                done => break done?,
             }
-            core.groups.remove(&found); // an ephemeral group that is just going
         };
         core.logs.iter().for_each(|log| log.sweep()); // only now, for destructors may look at the list
         Ok(core.group_handle(inner))
@@ -102,6 +113,7 @@ impl<T: Send + Sync + 'static> Topic<T> {
             name: name.into(),
             logs: core.logs.to_vec(),
             config,
+            stored: Vec::new(),
             clock: core.life.clock().clone(),
             random: core.life.random().clone(),
             progress: core.life.progress().clone(),

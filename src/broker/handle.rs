@@ -12,7 +12,7 @@ use super::planned::Planned;
 use super::producer::Producer;
 use super::registry::Registry;
 use super::route::Turns;
-use super::timer::{Timed, Timer};
+use super::timer::Timed;
 use super::topic::Topic;
 use crate::group::name;
 use crate::log::{Full, Log, LogConfig, LogProducer};
@@ -49,7 +49,6 @@ pub(crate) struct Inner {
     pub(crate) life: Arc<Life>,
     pub(crate) topics: Registry,
     pub(crate) closing: Closing,
-    pub(crate) timer: Timer,
 }
 
 impl Broker {
@@ -62,8 +61,7 @@ impl Broker {
     pub fn with(config: BrokerConfig) -> Self {
         let life = Arc::new(Life::new(config.clock, config.random, config.ids));
         let closing = Closing::new(life.progress().clone());
-        let timer = Timer::new(life.clock().clone());
-        Self(Arc::new(Inner { life, topics: Registry::new(), closing, timer }))
+        Self(Arc::new(Inner { life, topics: Registry::new(), closing }))
     }
 
     /// Makes a topic that any number of threads publish to. Of several at once with one name, exactly one succeeds.
@@ -186,6 +184,10 @@ impl Broker {
         self.0.close(limit)
     }
 
+    pub(super) fn inner(&self) -> &Inner {
+        &self.0
+    }
+
     /// Whether it takes records: of everybody, of handlers, of nobody. A handler may ask to find out that it is time to
     /// finish. May have gone on already, never back.
     pub fn state(&self) -> BrokerState {
@@ -231,7 +233,7 @@ impl Broker {
         if core.max_age.is_some() {
             let timed: Weak<dyn Timed> = Arc::<Core<T>>::downgrade(&core);
             let refused = |error: io::Error| CreateError::NoTimer { topic: core.name.clone(), why: error.kind() };
-            self.0.timer.watch(timed).map_err(refused)?;
+            self.0.life.timer().watch(timed).map_err(refused)?;
         }
         Ok(core)
     }

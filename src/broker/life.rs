@@ -19,6 +19,7 @@
 //! | advance:A | `state.fetch_max` | Relaxed | as state:A; a close is ordered by its lock and by the seals                |
 #![forbid(unsafe_code)]
 
+use super::timer::Timer;
 use crate::group::Closing;
 use crate::group::context::{self, Id};
 use crate::sync::Arc;
@@ -58,14 +59,17 @@ pub(crate) struct Life {
     progress: Arc<Event>,
     closing: Closing,
     ids: Arc<dyn Ids>,
+    timer: Timer,
 }
 
 impl Life {
     pub(crate) fn new(clock: Arc<dyn Clock>, random: Arc<dyn Random>, ids: Arc<dyn Ids>) -> Self {
+        let timer = Timer::new(clock.clone());
         Self {
             id: Id::fresh(),
             clock,
             random,
+            timer,
             state: AtomicU8::new(BrokerState::Open as u8),
             progress: Arc::new(Event::new(Wake::All)),
             closing: Closing::default(),
@@ -122,6 +126,11 @@ impl Life {
                 Wait::Rung => {}
             }
         }
+    }
+
+    /// What happens because time passes, until the broker is closed.
+    pub(crate) fn timer(&self) -> &Timer {
+        &self.timer
     }
 
     pub(crate) fn within(&self, limit: Option<Duration>) -> Deadline {

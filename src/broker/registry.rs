@@ -7,7 +7,7 @@
 use super::account::Behind;
 use super::core::Core;
 use super::error::{CreateError, LookupError};
-use crate::group::{GroupStats, Letter};
+use crate::group::{GroupOffset, GroupStats, Letter};
 use crate::sync::Arc;
 use crate::sync::cow::Cow;
 use std::any::{Any, type_name};
@@ -39,6 +39,16 @@ pub(crate) trait AnyTopic: Send + Sync {
     fn served_here(&self) -> bool;
     /// Has late acknowledgements refused, of what is still in a handler's hands.
     fn fence(&self);
+    /// Has the groups with an offset store save what has changed. User code.
+    fn save(&self) {}
+    /// Whether none of them is at it.
+    fn saved(&self) -> bool {
+        true
+    }
+    /// Where each group stands.
+    fn offsets(&self) -> Vec<GroupOffset> {
+        Vec::new()
+    }
     /// What each group did and left.
     fn account(&self) -> Vec<GroupStats>;
     /// Adds the letters of its groups.

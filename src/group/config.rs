@@ -7,6 +7,8 @@ use super::letters::{Bury, Letter};
 use super::outcome::Failure;
 use super::place::StartAt;
 use super::retry::Retry;
+use super::saving::Storing;
+use super::watermark::OnLag;
 use crate::sync::Arc;
 use std::any::Any;
 use std::fmt;
@@ -41,6 +43,8 @@ pub struct GroupConfig<T> {
     pub(super) on_letter_lost: Option<Hook<Letter>>,
     pub(super) assignor: Rule,
     pub(super) ephemeral: bool,
+    pub(super) storing: Storing,
+    pub(super) on_lag: Option<OnLag>,
 }
 
 /// Letters kept by default.
@@ -52,7 +56,8 @@ impl<T> GroupConfig<T> {
     /// A group that starts where `start` says, with the default retry and 1,024 letters of facts only.
     pub fn new(start: StartAt) -> Self {
         let (retry, letters, bury, assignor) = (Retry::default(), LETTERS, Bury::Facts, Rule::default());
-        GroupConfig { start, retry, letters, bury, on_gap: None, on_letter_lost: None, assignor, ephemeral: false }
+        let (on_gap, on_letter_lost, on_lag, storing) = (None, None, None, Storing::new());
+        GroupConfig { start, retry, letters, bury, on_gap, on_letter_lost, assignor, ephemeral: false, storing, on_lag }
     }
 
     /// Starts at the earliest retained record.
@@ -193,6 +198,11 @@ impl<T> GroupConfig<T> {
     /// Checks every setting.
     pub fn validate(&self) -> Result<(), ConfigError> {
         self.retry.validate()?;
+        self.storing.validate()?;
+        self.on_lag.as_ref().map_or(Ok(()), OnLag::validate)?;
+        if self.start == StartAt::Committed && !self.storing.is_there() {
+            return Err(ConfigError::new("start", "Committed", "another place where there is no offset_store"));
+        }
         if self.letters > LETTERS_MAX {
             return Err(ConfigError::new("letters", self.letters.to_string(), "at most 2^30"));
         }
@@ -217,8 +227,10 @@ impl<T> GroupConfig<T> {
             Some("assignor")
         } else if self.ephemeral != other.ephemeral {
             Some("ephemeral")
+        } else if !OnLag::same(self.on_lag.as_ref(), other.on_lag.as_ref()) {
+            Some("on_lag")
         } else {
-            None
+            self.storing.differs_in(&other.storing)
         }
     }
 
@@ -232,7 +244,8 @@ impl<T> Clone for GroupConfig<T> {
     fn clone(&self) -> Self {
         let (retry, bury, assignor) = (self.retry.clone(), self.bury.clone(), self.assignor.clone());
         let (on_gap, on_letter_lost) = (self.on_gap.clone(), self.on_letter_lost.clone());
-        GroupConfig { retry, bury, on_gap, on_letter_lost, assignor, ..*self }
+        let (storing, on_lag) = (self.storing.clone(), self.on_lag.clone());
+        GroupConfig { retry, bury, on_gap, on_letter_lost, assignor, storing, on_lag, ..*self }
     }
 }
 
@@ -247,6 +260,8 @@ impl<T> fmt::Debug for GroupConfig<T> {
             .field("on_letter_lost", &self.on_letter_lost)
             .field("assignor", &self.assignor)
             .field("ephemeral", &self.ephemeral)
+            .field("storing", &self.storing)
+            .field("on_lag", &self.on_lag)
             .finish()
     }
 }

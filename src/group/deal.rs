@@ -224,6 +224,9 @@ impl<T: Send + Sync + 'static> Group<T> {
             seat.ring();
         }
         self.progress.notify();
+        if ended > 0 {
+            let _reported = self.save_behind();
+        }
         ended > 0
     }
 

@@ -49,6 +49,23 @@ pub enum GroupError {
     /// A setting is impossible.
     #[error(transparent)]
     Config(#[from] ConfigError),
+    /// The offset store could not say where the group was in a partition. Nothing was made: ask again, or without the store.
+    #[error("group was not made, partition {partition} is unknown: {failure}")]
+    NotLoaded {
+        /// What it said.
+        failure: StoreFailure,
+        /// The first partition of which it could not say it.
+        partition: u32,
+    },
+    /// The group has an offset store or a watermark, and the system refused the thread that looks after them, of which there
+    /// is one a broker. Try again when there are fewer threads.
+    #[error("group '{group}' was not made: no thread for the timer ({why})")]
+    NoTimer {
+        /// The group asked for.
+        group: Arc<str>,
+        /// What the system said.
+        why: std::io::ErrorKind,
+    },
     /// It was to start by time, and the topic's records have none: set [`TopicConfig::timestamps`](crate::TopicConfig::timestamps).
     #[error("group '{group}' was not made: start is a time, but topic '{topic}' has no timestamps")]
     NoTimes {
@@ -105,6 +122,40 @@ pub enum SubscribeError {
         /// Why.
         reason: PlaceError,
     },
+}
+
+/// A store did not do what a group asked of it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the offset store failed group '{group}' of topic '{topic}': {message}")]
+#[non_exhaustive]
+pub struct StoreFailure {
+    /// The topic.
+    pub topic: Arc<str>,
+    /// The group.
+    pub group: Arc<str>,
+    /// The text of the error, or of the panic.
+    pub message: String,
+}
+
+/// An offset was not committed from outside.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CommitError {
+    /// The cursor is elsewhere, and stays there. Decide anew from where it is.
+    #[error("group '{group}' stands at offset {found} of partition {partition}, not at {expected}")]
+    Elsewhere {
+        /// The group.
+        group: Arc<str>,
+        /// The partition.
+        partition: u32,
+        /// Where it was expected.
+        expected: u64,
+        /// Where it is.
+        found: u64,
+    },
+    /// No such partition, or the group was deleted, or its broker closed.
+    #[error(transparent)]
+    Control(#[from] ControlError),
 }
 
 /// A seek or pause was refused.

@@ -10,9 +10,11 @@ use super::home::{Closing, Home};
 use super::lane::Lane;
 use super::letters::Letters;
 use super::name;
-use super::place::{SeekTo, start_in};
+use super::place::start_in;
 use super::roster::Roster;
+use super::saving::Saved;
 use super::stats::{GroupStats, LaneStats};
+use super::watermark::Raised;
 use super::word::{MemberId, PauseReason};
 use crate::log::{self, Log};
 use crate::sync::atomic::AtomicU64;
@@ -31,6 +33,8 @@ pub struct GroupSpec<T> {
     pub logs: Vec<Arc<Log<T>>>,
     /// The settings.
     pub config: GroupConfig<T>,
+    /// What the settings' store said of each partition.
+    pub stored: Vec<Option<u64>>,
     /// The broker's clock.
     pub clock: Arc<dyn Clock>,
     /// The broker's dice.
@@ -72,12 +76,14 @@ pub struct Group<T> {
     pub(super) bad_deals: AtomicU64,
     /// Called when the last member of an ephemeral group has left: takes it off its topic's list.
     pub(super) retire: Retire<T>,
+    pub(super) saved: Saved,
+    pub(super) raised: Raised,
 }
 
 impl<T: Send + Sync + 'static> Group<T> {
     /// Makes the group and its lanes; from now on it gates.
     pub fn new(spec: GroupSpec<T>) -> Result<Arc<Self>, GroupError> {
-        let GroupSpec { topic, name, logs, config, clock, random, progress, broker, closing, retire } = spec;
+        let GroupSpec { topic, name, logs, config, stored, clock, random, progress, broker, closing, retire } = spec;
         if let Err(reason) = name::check(&name) {
             return Err(GroupError::Name { topic, reason });
         }
@@ -88,7 +94,8 @@ impl<T: Send + Sync + 'static> Group<T> {
         }
         let lanes = logs.into_iter().zip(0..).map(|(log, partition)| {
             let start = start_in(&log, config.start);
-            Arc::new(Lane::new(log, partition, start))
+            let known = stored.get(partition as usize).copied().flatten();
+            Arc::new(Lane::new(log, partition, start, known))
         });
         let lanes = lanes.collect();
         Ok(Arc::new(Group {
@@ -96,6 +103,8 @@ impl<T: Send + Sync + 'static> Group<T> {
             letters: Letters::new(config.letters),
             commit_bound: usize::try_from(eighth).unwrap_or(usize::MAX).max(1),
             home: Home { topic: topic.clone(), closing },
+            saved: Saved::new(stored, clock.now(), &config.storing),
+            raised: Raised::default(),
             roster: Mutex::new(Roster::default()),
             bad_deals: AtomicU64::new(0),
             retire,
@@ -148,20 +157,6 @@ impl<T: Send + Sync + 'static> Group<T> {
             concerned.filter_map(|member| member.seat(partition)).cloned().collect()
         };
         seats.iter().for_each(|seat| seat.ring());
-    }
-
-    /// Moves a partition's cursor at once and says where it landed, in `[earliest, end]`. A handler that is at work on
-    /// older records goes on; its acks are refused.
-    pub fn seek(&self, partition: u32, to: SeekTo) -> Result<u64, ControlError> {
-        let lane = self.lane(partition)?;
-        if to.is_by_time() && !lane.log.has_times() {
-            return Err(ControlError::NoTimes { topic: self.topic.clone(), group: self.name.clone() });
-        }
-        let moved = lane.seek(to);
-        let moved = moved.ok_or_else(|| ControlError::Deleted { group: self.name.clone() })?;
-        self.ring_for(partition as usize);
-        self.progress.notify();
-        Ok(moved.to.get())
     }
 
     /// Pauses the whole group: each lane stops at its next record, which it may still hand over. Returns at once.
@@ -217,6 +212,7 @@ impl<T: Send + Sync + 'static> Group<T> {
     pub fn stats(&self) -> GroupStats {
         // First and by itself: no lane's lock is taken under the roster's.
         let members = lock(&self.roster).members().iter().map(|member| member.name.clone()).collect();
+        let (saves, saves_failed) = self.saved.counts();
         GroupStats {
             topic: self.topic.clone(),
             group: self.name.clone(),
@@ -224,6 +220,8 @@ impl<T: Send + Sync + 'static> Group<T> {
             lanes: self.lanes.iter().map(|lane| lane.stats()).collect(),
             letters: self.letters.len(),
             letters_lost: self.letters.lost(),
+            saves,
+            saves_failed,
         }
     }
 
@@ -260,8 +258,13 @@ impl<T: Send + Sync + 'static> Group<T> {
     /// Whether waiting for the gate `tag` on this thread would never end: it is the gate of one of our lanes, and the
     /// lane is stepped, or about to be, by the executor that runs the caller. Outside handlers: no.
     pub fn would_deadlock(&self, tag: u64) -> bool {
-        let Some(here) = context::current() else { return false };
-        let Some(partition) = self.lanes.iter().position(|lane| lane.gate.tag() == tag) else { return false };
+        let at = |_| self.lanes.iter().position(|lane| lane.gate.tag() == tag);
+        context::current().and_then(at).is_some_and(|partition| self.is_stepped_here(partition as u32))
+    }
+
+    /// Whether the lane of a partition is stepped, or about to be, by the executor that runs the caller. Outside handlers: no.
+    pub fn is_stepped_here(&self, partition: u32) -> bool {
+        let (partition, Some(here)) = (partition as usize, context::current()) else { return false };
         let word = self.lanes[partition].word.load();
         let roster = lock(&self.roster);
         let concerned = [word.owner(), word.target()].into_iter().filter_map(|id| roster.find(id));

@@ -18,12 +18,12 @@
 #![forbid(unsafe_code)]
 
 use super::context::Id;
-use super::place::{SeekTo, at, by_time};
+use super::place::within;
 use super::redrive::Redrives;
 use super::stats::{Counters, LaneStats};
 use super::word::{LaneWord, MemberId, Word};
-use crate::log::{self, Log, Missed, Relocated};
-use crate::ring::{Gate, Moved, Peek, Reader, Start};
+use crate::log::{self, Log, Missed};
+use crate::ring::{Gate, Peek, Reader, Start};
 use crate::seq::Seq;
 use crate::sync::{Arc, CachePadded, Mutex, lock};
 use crate::time::Time;
@@ -75,6 +75,8 @@ pub(super) struct Held<T> {
     pub(super) single_until: Seq,
     /// How many records are missing right before `next`.
     pub(super) lost: u64,
+    /// What the group had missed when it was made, if that has not been told.
+    pub(super) untold: Option<log::Gap>,
     /// Of how many the group has been told that the cursor was lifted over them.
     pub(super) lifted: u64,
     /// How many records are handed over between two looks at the clock.
@@ -85,7 +87,7 @@ impl<T: Send + Sync + 'static> Held<T> {
     /// Forgets what was in hand and goes where the cursor is.
     pub(super) fn resync(&mut self, gate: &Gate) {
         (self.next, self.epoch) = gate.snapshot();
-        (self.failures, self.due, self.single_until, self.lost) = (0, None, Seq::ZERO, 0);
+        (self.failures, self.due, self.single_until, self.lost, self.untold) = (0, None, Seq::ZERO, 0, None);
         self.reader.jump(self.next);
     }
 
@@ -123,21 +125,27 @@ impl<T: Send + Sync + 'static> Held<T> {
 }
 
 impl<T: Send + Sync + 'static> Lane<T> {
-    pub(super) fn new(log: Arc<Log<T>>, partition: u32, start: Start) -> Self {
-        let gate = log.join(start, Id::fresh().get());
+    /// Begins at the offset that was stored, or where the group starts if none was. What is gone of the records from the
+    /// stored one on counts as skipped.
+    pub(super) fn new(log: Arc<Log<T>>, partition: u32, start: Start, stored: Option<u64>) -> Self {
+        let gate = log.join(stored.map_or(start, |stored| Start::At(within(&log, stored))), Id::fresh().get());
         let (next, epoch) = gate.snapshot();
+        let begun = stored.map_or(next, |stored| Seq::new(stored.min(next.get())));
+        let counters = Counters::default();
+        counters.skipped.add(next.since(begun));
+        let untold = (begun != next).then_some(log::Gap { from: begun, to: next, expired: 0 });
         let mut reader = log.reader(next).covered_by(gate.clone());
         reader.release();
-        let held =
-            Held { reader, next, epoch, failures: 0, due: None, single_until: Seq::ZERO, lost: 0, lifted: 0, chunk: 1 };
+        let (failures, due, single_until, lost) = (0, None, Seq::ZERO, next.since(begun));
+        let held = Held { reader, next, epoch, failures, due, single_until, lost, untold, lifted: 0, chunk: 1 };
         Lane {
             word: CachePadded::new(LaneWord::default()),
             loses: log.sheds(),
             log,
             gate,
             partition,
-            start: next,
-            counters: CachePadded::new(Counters::default()),
+            start: begun,
+            counters: CachePadded::new(counters),
             over: OnceLock::new(),
             parked: Mutex::new(Some(Box::new(held))),
             control: Mutex::new(()),
@@ -169,36 +177,6 @@ impl<T: Send + Sync + 'static> Lane<T> {
             drop(rest);
         }
         word.owner()
-    }
-
-    /// Moves the cursor at once, whoever holds the lane: commits of what is in hand are refused from now on. `None` if the
-    /// lane is over.
-    pub(super) fn seek(&self, to: SeekTo) -> Option<Moved> {
-        let found = by_time(&self.log, to);
-        let moved = {
-            let _control = lock(&self.control);
-            if self.word.load().is_ended() {
-                return None;
-            }
-            let want = found.unwrap_or_else(|| at(&self.log, to));
-            let Relocated { moved, missed } = self.log.relocate(&self.gate, want);
-            self.count(moved, missed.expired);
-            self.word.nudge();
-            moved
-        };
-        // Outside the lock: a waker is somebody else's code.
-        self.log.not_full().wake_all();
-        self.log.sweep();
-        Some(moved)
-    }
-
-    /// Of what a seek passes over, what is too old was lost for that reason; the rest is skipped, whether it is still there
-    /// or not.
-    fn count(&self, Moved { from, to }: Moved, expired: u64) {
-        self.counters.replayed.add(from.get().saturating_sub(to.get()));
-        let passed = to.get().saturating_sub(from.get());
-        self.counters.expired.add(expired);
-        self.counters.skipped.add(passed - expired);
     }
 
     /// Commits over a gap and counts it. False: the cursor was moved meanwhile.
@@ -341,8 +319,9 @@ mod tests {
         let (progress, broker) = (Arc::new(Event::new(Wake::All)), Id::fresh());
         let (topic, name, config) = ("t".into(), "g".into(), GroupConfig::earliest());
         let random = Arc::new(SeededRandom::new(1));
-        let (logs, closing, retire) = (vec![log], Closing::default(), Box::new(|_: &Group<u64>| ()));
-        let spec = GroupSpec { topic, name, logs, config, clock, random, progress, broker, closing, retire };
+        let (logs, stored, closing) = (vec![log], Vec::new(), Closing::default());
+        let retire = Box::new(|_: &Group<u64>| ());
+        let spec = GroupSpec { topic, name, logs, config, stored, clock, random, progress, broker, closing, retire };
         Group::new(spec).unwrap()
     }
 

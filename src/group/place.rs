@@ -25,6 +25,9 @@ pub enum StartAt {
     Wall(SystemTime),
     /// So many records before the end of each partition, or as many as are retained.
     LastN(u64),
+    /// Where the group's [`offset_store`](crate::GroupConfig::offset_store), which it needs, says that it was; at the
+    /// earliest record where nothing is stored.
+    Committed,
 }
 
 /// Where a seek goes; it lands in `[earliest, end]`.
@@ -54,7 +57,7 @@ impl StartAt {
 
     fn place(self) -> SeekTo {
         match self {
-            Self::Earliest => SeekTo::Earliest,
+            Self::Earliest | Self::Committed => SeekTo::Earliest,
             Self::Latest => SeekTo::Latest,
             Self::Offset(offset) => SeekTo::Offset(offset),
             Self::Time(time) => SeekTo::Time(time),
@@ -74,7 +77,7 @@ impl SeekTo {
 /// Where a new cursor starts in `log`. Runs no destructor.
 pub(super) fn start_in<T: Send + Sync + 'static>(log: &Log<T>, start: StartAt) -> Start {
     match start {
-        StartAt::Earliest => Start::Earliest,
+        StartAt::Earliest | StartAt::Committed => Start::Earliest,
         StartAt::Latest => Start::End,
         _ => Start::At(by_time(log, start.place()).unwrap_or_else(|| at(log, start.place()))),
     }

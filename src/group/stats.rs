@@ -106,6 +106,10 @@ pub struct GroupStats {
     pub letters: usize,
     /// Letters that went because there was no room.
     pub letters_lost: u64,
+    /// Times that its offsets, as far as they had changed, were saved in its store.
+    pub saves: u64,
+    /// Times that its store failed to save them.
+    pub saves_failed: u64,
 }
 
 impl GroupStats {

@@ -118,6 +118,10 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> MemberTask<T, D> {
             }
         }
         let Some(held) = &mut slot.held else { return Some(Step::Elsewhere) };
+        if let Some(gap) = held.untold.take() {
+            let _here = context::enter(Here { executor: self.executor, broker: self.group.broker });
+            self.group.tell(slot.lane.partition, &gap);
+        }
         if held.epoch != slot.lane.gate.epoch() {
             held.resync(&slot.lane.gate);
         }

@@ -73,13 +73,19 @@ impl Gates {
         Ok(())
     }
 
-    /// Moves `gate` to `want`, or as near as what is kept allows.
-    pub(super) fn relocate<T: Send + Sync + 'static>(&self, ring: &Ring<T>, gate: &Gate, want: Seq) -> Relocated {
+    /// Moves `gate` to `want`, or as near as what is kept allows; if `from` says so, only from there.
+    pub(super) fn relocate<T: Send + Sync + 'static>(
+        &self,
+        ring: &Ring<T>,
+        gate: &Gate,
+        from: Option<Seq>,
+        want: Seq,
+    ) -> Result<Relocated, Fenced> {
         let mut members = lock(&self.gates);
-        let moved = ring.seek(gate, want.later(self.earliest(ring)));
+        let moved = ring.seek_from(gate, from, want.later(self.earliest(ring)))?;
         let missed = members.losses.missed(&range(moved.from, moved.to.earlier(ring.earliest())));
         members.settle(ring, moved.from, moved.to);
-        Relocated { moved, missed }
+        Ok(Relocated { moved, missed })
     }
 
     /// What was retained before `to` is too old. Whether there was any; `None` if somebody was busy and was not waited for.

@@ -138,7 +138,15 @@ impl<T: Send + Sync + 'static> Log<T> {
 
     /// As [`Log::seek`], wakes nobody, drops nothing (a [`sweep`](Self::sweep) follows), and says what was gone of the records it went over.
     pub fn relocate(&self, gate: &Gate, want: Seq) -> Relocated {
+        match self.relocate_from(gate, None, want) {
+            Ok(relocated) => relocated,
+            Err(Fenced { .. }) => unreachable!("moved from wherever it was"),
+        }
+    }
+
+    /// The same, if `from` says so only from there: else nothing is moved.
+    pub fn relocate_from(&self, gate: &Gate, from: Option<Seq>, want: Seq) -> Result<Relocated, Fenced> {
         self.look_only();
-        self.gates.relocate(self.ring(), gate, want)
+        self.gates.relocate(self.ring(), gate, from, want)
     }
 }

@@ -1,7 +1,7 @@
 //! Where cursors come in, are moved, and leave.
 #![forbid(unsafe_code)]
 
-use crate::ring::{Body, Gate, Moved, Shared, Start};
+use crate::ring::{Body, Fenced, Gate, Moved, Shared, Start};
 use crate::seq::Seq;
 use crate::sync::{Arc, lock};
 
@@ -44,17 +44,25 @@ impl<T: Send + Sync + 'static> Body<T> {
 
     /// Moves a gate, from any thread, in a new epoch; as near to where it is wanted as what is retained allows.
     pub fn seek(&self, gate: &Gate, want: Seq) -> Moved {
+        match self.seek_from(gate, None, want) {
+            Ok(moved) => moved,
+            Err(Fenced { .. }) => unreachable!("moved from wherever it was"),
+        }
+    }
+
+    /// The same, if `from` says so only from there: else nothing is moved.
+    pub fn seek_from(&self, gate: &Gate, from: Option<Seq>, want: Seq) -> Result<Moved, Fenced> {
         if !gate.holds_back() && !self.is_prompt() {
             let to = self.within(want);
-            return Moved { from: gate.widen(gate.force(to)), to };
+            return Ok(Moved { from: gate.widen(gate.force(from, to)?), to });
         }
         // Another takes the place first, so that from its first moment there what the moved one covers is retained: its owner
         // may commit in the new epoch at once.
         let place = self.admit(Start::At(want), gate.tag(), gate.holds_back());
         let to = place.position();
-        let from = gate.widen(gate.force(to));
+        let before = gate.force(from, to);
         self.leave(&place);
-        Moved { from, to }
+        Ok(Moved { from: gate.widen(before?), to })
     }
 
     /// The gate that holds producers back most: where it stands, or the floor if it stands further back; and its tag.

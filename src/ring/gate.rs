@@ -22,6 +22,7 @@ use crate::sync::{Arc, CachePadded, explore};
 /// | (from, e)         | `commit(e, from, to)`       | (to, e)          | any other word: refused, unchanged     |
 /// | (x, e)            | `bump` (takeover), `leave`  | (x, e + 1)       |                                        |
 /// | (x, e)            | `seek` to y                 | (y, e + 1)       |                                        |
+/// | (x, e)            | `seek_from` x to y          | (y, e + 1)       | (z, e): refused, unchanged             |
 /// | (y, 0), new       | `join`                      | (y', 0)          | only if y went while it joined         |
 /// | (x, e)            | a producer, far ahead       | (y, e + 1)       | only where the log goes on without it  |
 ///
@@ -106,16 +107,20 @@ impl Gate {
         Stamped::from_word(before).bumped().stamp()
     }
 
-    /// Moves the gate to `to` in a new epoch, whatever it was. Returns the word before.
-    pub(super) fn force(&self, to: Seq) -> Stamped {
+    /// Moves the gate to `to` in a new epoch, from wherever it is or, if `from` says so, from there only. Returns the word
+    /// before.
+    pub(super) fn force(&self, from: Option<Seq>, to: Seq) -> Result<Stamped, Fenced> {
         let mut now = self.read();
         loop {
+            if from.is_some_and(|from| self.widen(now) != from) {
+                return Err(self.fenced(now));
+            }
             let next = now.at(to).bumped();
             explore();
             // ORD(force:A) Release: what the mover did before, for whoever sees the new epoch. Pairs with ORD(gate:A).
             // ORD(force:B) Acquire: a lost race is tried again from what won. Pairs with ORD(commit:A).
             match self.word.compare_exchange(now.word(), next.word(), Release, Acquire) {
-                Ok(_) => return now,
+                Ok(_) => return Ok(now),
                 Err(other) => now = Stamped::from_word(other),
             }
         }
