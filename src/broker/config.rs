@@ -1,6 +1,7 @@
 //! The plain values that describe a topic and a broker, each validated once, where it is used.
 #![forbid(unsafe_code)]
 
+use super::auto::Auto;
 use super::key::Key;
 use super::last::Wishes;
 use super::partitioner::Partitioner;
@@ -309,13 +310,19 @@ pub struct BrokerConfig {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) ids: Arc<dyn Ids>,
     pub(crate) random: Arc<dyn Random>,
+    pub(crate) auto: Auto,
 }
 
 impl BrokerConfig {
     /// The system's monotonic clock, sequential identifiers, dice that fall differently each time.
     pub fn new() -> Self {
         let random = Arc::new(SeededRandom::unseeded());
-        Self { clock: Arc::new(SystemClock::new()), ids: Arc::new(SequentialIds::new("m")), random }
+        Self {
+            clock: Arc::new(SystemClock::new()),
+            ids: Arc::new(SequentialIds::new("m")),
+            random,
+            auto: Auto::default(),
+        }
     }
 
     /// The clock that every deadline, backoff and timestamp of this broker is measured by.

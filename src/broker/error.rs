@@ -80,6 +80,14 @@ pub enum LookupError {
         /// The type asked for.
         asked: &'static str,
     },
+    /// There is none, the broker's [rule](crate::BrokerConfig::auto_create) says how to make it, and that failed.
+    #[error("unknown topic '{topic}', and none was made: {why}")]
+    NotMade {
+        /// The name asked for.
+        topic: String,
+        /// Why not.
+        why: Box<CreateError>,
+    },
 }
 
 /// How a partition is full: the facts behind [`PublishError::Full`] and [`PublishError::WouldDeadlock`].

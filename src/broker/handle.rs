@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::account::{Account, DrainError};
+use super::auto::Auto;
 use super::close::Closing;
 use super::config::{BrokerConfig, Shape, TopicConfig, WhenFull};
 use super::core::Core;
@@ -49,6 +50,7 @@ pub(crate) struct Inner {
     pub(crate) life: Arc<Life>,
     pub(crate) topics: Registry,
     pub(crate) closing: Closing,
+    auto: Auto,
 }
 
 impl Broker {
@@ -61,7 +63,7 @@ impl Broker {
     pub fn with(config: BrokerConfig) -> Self {
         let life = Arc::new(Life::new(config.clock, config.random, config.ids));
         let closing = Closing::new(life.progress().clone());
-        Self(Arc::new(Inner { life, topics: Registry::new(), closing }))
+        Self(Arc::new(Inner { life, topics: Registry::new(), closing, auto: config.auto }))
     }
 
     /// Makes a topic that any number of threads publish to. Of several at once with one name, exactly one succeeds.
@@ -111,12 +113,12 @@ impl Broker {
         T: Send + Sync + 'static,
     {
         loop {
-            match self.topic(name) {
-                Ok(topic) => return Ok(topic),
+            match self.0.topics.get(name) {
+                Ok(core) => return Ok(Topic(core)),
                 Err(LookupError::WrongType { topic, holds, asked }) => {
                     return Err(CreateError::WrongType { topic, holds, asked });
                 }
-                Err(LookupError::Unknown { .. }) => {}
+                Err(_) => {}
             }
             match self.create_topic(name, config.clone()) {
                 Err(CreateError::Exists { .. }) => {}
@@ -129,9 +131,17 @@ impl Broker {
     ///
     /// # Errors
     ///
-    /// There is none, or it holds records of another type; see [`LookupError`].
+    /// There is none, or it holds records of another type, or the broker's [rule](BrokerConfig::auto_create) would have made
+    /// it and could not; see [`LookupError`].
     pub fn topic<T: Send + Sync + 'static>(&self, name: &str) -> Result<Topic<T>, LookupError> {
-        self.0.topics.get(name).map(Topic)
+        match self.0.topics.get(name) {
+            Err(unknown @ LookupError::Unknown { .. }) => {
+                let config = self.0.auto.settings(name).ok_or(unknown)?;
+                let not_made = |why| LookupError::NotMade { topic: name.to_owned(), why: Box::new(why) };
+                self.topic_or_create(name, config).map_err(not_made)
+            }
+            found => found.map(Topic),
+        }
     }
 
     /// The names of all topics, in order. Others may come and go at once.

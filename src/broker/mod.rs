@@ -3,12 +3,14 @@
 
 mod account;
 mod assign;
+mod auto;
 mod batch;
 mod close;
 mod committed;
 mod config;
 mod core;
 mod error;
+mod global;
 mod group;
 mod groups;
 mod handle;
@@ -23,6 +25,7 @@ mod message;
 mod offsets;
 mod partitioner;
 mod planned;
+mod preset;
 mod producer;
 mod redrive;
 mod registry;

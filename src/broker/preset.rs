@@ -1,0 +1,52 @@
+//! Settings that belong together.
+#![forbid(unsafe_code)]
+
+use super::config::TopicConfig;
+use super::handle::Broker;
+use crate::group::{GroupConfig, Retry, Run};
+use crate::log::{Retain, Timestamps};
+use std::time::Duration;
+
+impl Broker {
+    /// How long a close waits that nobody has a better number for: `broker.close(Some(Broker::CLOSE_LIMIT))`.
+    pub const CLOSE_LIMIT: Duration = Duration::from_secs(2);
+}
+
+impl<T> TopicConfig<T> {
+    /// The handbook broker's topic: one partition of 1,024 records, kept until every group has passed them and their room is
+    /// needed ([`Retain::Backlog`]), publishes that wait one second at most, and coarse times, so that groups may start and
+    /// seek by time. Keys go by crc32, and what has none in turn.
+    ///
+    /// ```
+    /// use ringlog::{Broker, GroupConfig, Run, TopicConfig};
+    ///
+    /// let broker = Broker::new();
+    /// let orders = broker.create_topic("orders", TopicConfig::handbook().partitions(2).key(|order: &String| order))?;
+    /// orders.publish("first".to_string())?; // kept for whoever comes
+    /// let billing = orders.group("billing", GroupConfig::handbook())?;
+    /// billing.member("billing-1").run(Run::handbook()).subscribe_with(|_partition| |order| println!("{}", **order))?;
+    /// assert_eq!(broker.close(Some(Broker::CLOSE_LIMIT)).acked(), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn handbook() -> Self {
+        let kept = Self::new().capacity(1_024).retain(Retain::Backlog).timestamps(Timestamps::Coarse);
+        kept.partitions(1).block(Some(Duration::from_secs(1)))
+    }
+}
+
+impl<T: Clone + Send + Sync + 'static> GroupConfig<T> {
+    /// The handbook broker's group: starts at the earliest record, delivers a record three times at most with pauses of 1 ms
+    /// and 2 ms (doubled up to 50 ms where there are more attempts), and keeps 1,024 letters with clones of their records.
+    pub fn handbook() -> Self {
+        let pauses = Retry::exponential(3).first(Duration::from_millis(1)).factor(2.0).max(Duration::from_millis(50));
+        Self::earliest().retry(pauses).letters(1_024).bury_cloned()
+    }
+}
+
+impl Run {
+    /// As the handbook broker runs its members: [`Run::ThreadPerLane`].
+    pub const fn handbook() -> Self {
+        Run::ThreadPerLane
+    }
+}
