@@ -40,11 +40,13 @@ pub use broker::{
     WaitError,
 };
 #[cfg(not(ringlog_loom))]
+pub use broker::{BrokerDescription, GroupDescription, TopicDescription, WhyFull};
+#[cfg(not(ringlog_loom))]
 pub use broker::{Bytes, Message, NewMessage, ORIGIN_HEADER, RedriveError, Republished};
 #[cfg(not(ringlog_loom))]
 pub use broker::{Last, LastError, LastValue, LastValues, LastValuesIter, LeaveError};
 #[cfg(not(ringlog_loom))]
-pub use group::{Assignment, Assignor, Deal, RoundRobinAssignor, StickyAssignor};
+pub use group::{Assignment, Assignor, Deal, Delivery, RoundRobinAssignor, Standing, StickyAssignor};
 #[cfg(not(ringlog_loom))]
 pub use group::{
     Backoff, Batch, BatchOutcome, CommitError, ConfigError, ControlError, Executor, Failure, FileOffsets, Gap,

@@ -1,7 +1,7 @@
 //! Who keeps a partition's memory is named.
 #![forbid(unsafe_code)]
 
-use ringlog::{Broker, GroupConfig, Record, StalledBy, TopicConfig};
+use ringlog::{Broker, GroupConfig, Record, StalledBy, Standing, TopicConfig};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -32,6 +32,7 @@ fn a_handler_that_does_not_return_is_named_by_its_group_and_keeps_one_page() {
     let by_stuck: Vec<_> = stalls.iter().filter(|stall| stall.by == StalledBy::Group("stuck".into())).collect();
     assert_eq!(by_stuck.len(), 1, "{stalls:?}");
     assert!(by_stuck[0].from == 0 && by_stuck[0].to > 0, "{stalls:?}");
+    assert_eq!(by_stuck[0].because, Some(Standing::AtWork { member: "one".into() }), "{stalls:?}");
     release.send(()).unwrap();
     broker.drain(Duration::from_secs(60)).unwrap();
     (500..600).for_each(|n| _ = topic.try_publish(format!("tick {n}")).unwrap());

@@ -225,6 +225,7 @@ impl Drop for Inner {
 mod tests {
     use super::settled;
     use crate::broker::account::Behind;
+    use crate::broker::describe::TopicDescription;
     use crate::broker::registry::AnyTopic;
     use crate::group::{GroupStats, Letter};
     use std::any::Any;
@@ -261,6 +262,9 @@ mod tests {
         fn fence(&self) {}
         fn account(&self) -> Vec<GroupStats> {
             Vec::new()
+        }
+        fn describe(&self) -> TopicDescription {
+            unreachable!("nobody asks for it here")
         }
         fn letters(&self, _: &mut Vec<Letter>) {}
     }

@@ -13,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 use super::account::Behind;
+use super::describe::TopicDescription;
 use super::error::{Full, Limiting, PublishError, Share};
 use super::groups::Groups;
 use super::last::Kept;
@@ -316,6 +317,10 @@ impl<T: Send + Sync + 'static> AnyTopic for Core<T> {
 
     fn account(&self) -> Vec<GroupStats> {
         self.groups.all().iter().map(|group| group.stats()).collect()
+    }
+
+    fn describe(&self) -> TopicDescription {
+        self.description()
     }
 
     fn letters(&self, letters: &mut Vec<Letter>) {

@@ -135,6 +135,11 @@ impl<T: Send + Sync + 'static> Group<T> {
         &self.inner
     }
 
+    /// All groups of the topic.
+    pub(super) fn siblings(&self) -> Vec<Arc<Inner<T>>> {
+        self.siblings.all()
+    }
+
     pub(super) fn life(&self) -> &Life {
         &self.life
     }

@@ -86,7 +86,8 @@ impl<T: Send + Sync + 'static> Member<T> {
     /// use ringlog::{Broker, GroupConfig, TopicConfig};
     /// use std::time::Duration;
     ///
-    /// let topic = Broker::new().create_topic("orders", TopicConfig::<u64>::new())?;
+    /// let broker = Broker::new();
+    /// let topic = broker.create_topic("orders", TopicConfig::<u64>::new())?;
     /// let group = topic.group("billing", GroupConfig::earliest())?;
     /// let member = group.subscribe("billing-1", |_| ())?;
     /// topic.publish_batch(0..100)?;

@@ -6,6 +6,7 @@
 
 use super::account::Behind;
 use super::core::Core;
+use super::describe::TopicDescription;
 use super::error::{CreateError, LookupError};
 use crate::group::{GroupOffset, GroupStats, Letter};
 use crate::sync::Arc;
@@ -51,6 +52,8 @@ pub(crate) trait AnyTopic: Send + Sync {
     }
     /// What each group did and left.
     fn account(&self) -> Vec<GroupStats>;
+    /// Everything about it, as plain data.
+    fn describe(&self) -> TopicDescription;
     /// Adds the letters of its groups.
     fn letters(&self, letters: &mut Vec<Letter>);
 }

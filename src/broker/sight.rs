@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::topic::{PublishCounts, Topic};
+use crate::group::Standing;
 use crate::log::Log;
 use crate::ring::{Keeper, Kept};
 use crate::sync::Arc;
@@ -39,7 +40,7 @@ impl PartitionStats {
         self.end.saturating_sub(self.earliest)
     }
 
-    fn of<T: Send + Sync + 'static>(partition: u32, log: &Log<T>) -> Self {
+    pub(super) fn of<T: Send + Sync + 'static>(partition: u32, log: &Log<T>) -> Self {
         let (earliest, end, counts) = (log.earliest().get(), log.end().get(), log.counts());
         let (pages, pages_aside) = (log.ring().pages_made() as u64, log.ring().pages_aside() as u64);
         let (blocked, rejected, dropped, expired) = (counts.blocked, counts.rejected, counts.dropped, counts.expired);
@@ -59,6 +60,8 @@ pub struct Stall {
     pub to: u64,
     /// Who keeps it.
     pub by: StalledBy,
+    /// Where the group stands in the partition, if it is a group's lane that keeps it, and why it stays there.
+    pub because: Option<Standing>,
 }
 
 /// Who keeps a partition's memory from being used again.
@@ -104,7 +107,11 @@ impl<T: Send + Sync + 'static> Topic<T> {
             }
             Keeper::Claim(at) => StalledBy::Publish(at.get()),
         };
-        let stall = |Kept { from, to, by }| Stall { partition, from: from.get(), to: to.get(), by: name(by) };
+        let stall = |Kept { from, to, by }| {
+            let by = name(by);
+            let because = if let StalledBy::Group(group) = &by { self.0.standing_of(group, partition) } else { None };
+            Stall { partition, from: from.get(), to: to.get(), by, because }
+        };
         Some(self.0.log(partition)?.why_stalled().into_iter().map(stall).collect())
     }
 

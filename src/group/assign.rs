@@ -55,7 +55,8 @@ impl Deal {
 ///     }
 /// }
 ///
-/// let topic = Broker::new().create_topic("orders", TopicConfig::<u64>::new().partitions(2))?;
+/// let broker = Broker::new();
+/// let topic = broker.create_topic("orders", TopicConfig::<u64>::new().partitions(2))?;
 /// let group = topic.group("billing", GroupConfig::earliest().assignor(First))?;
 /// let leader = group.subscribe("leader", |_| ())?;
 /// group.subscribe("standby", |_| ())?;

@@ -182,7 +182,8 @@ impl<T> GroupConfig<T> {
     /// ```
     /// use ringlog::{Broker, GroupConfig, TopicConfig};
     ///
-    /// let topic = Broker::new().create_topic("orders", TopicConfig::<u64>::new())?;
+    /// let broker = Broker::new();
+    /// let topic = broker.create_topic("orders", TopicConfig::<u64>::new())?;
     /// let group = topic.group("tail", GroupConfig::latest().ephemeral())?;
     /// let member = group.subscribe("only", |_| ())?;
     /// member.leave();

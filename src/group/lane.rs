@@ -20,6 +20,7 @@
 use super::context::Id;
 use super::place::within;
 use super::redrive::Redrives;
+use super::sight::Notice;
 use super::stats::{Counters, LaneStats};
 use super::word::{LaneWord, MemberId, Word};
 use crate::log::{self, Log, Missed};
@@ -48,6 +49,7 @@ pub(super) struct Lane<T> {
     pub(super) control: Mutex<()>,
     /// Letters to be handed over before the next record.
     pub(super) redrives: Redrives<T>,
+    pub(super) notice: Notice,
 }
 
 /// A cursor and what lies behind it, at one moment.
@@ -150,6 +152,7 @@ impl<T: Send + Sync + 'static> Lane<T> {
             parked: Mutex::new(Some(Box::new(held))),
             control: Mutex::new(()),
             redrives: Redrives::default(),
+            notice: Notice::default(),
         }
     }
 
@@ -253,7 +256,7 @@ impl<T: Send + Sync + 'static> Lane<T> {
     }
 
     fn figures(&self) -> LaneStats {
-        let Counters { acked, dead, retried, refused, replayed, skipped, expired } = &*self.counters;
+        let Counters { acked, dead, retried, refused, replayed, skipped, expired, .. } = &*self.counters;
         let word = self.word.load();
         let View { committed, end, pending, missed } = self.view();
         LaneStats {

@@ -100,6 +100,7 @@ pub(super) fn finish<T: Send + Sync + 'static>(
                 lane.counters.retried.add(1);
                 held.failures = failures;
                 held.due = (!after.is_zero()).then(|| group.clock.now().after(after));
+                lane.notice.waits(held.next.get(), held.epoch, failures, held.due);
             }
             Ran::Stopped(done + 1)
         }

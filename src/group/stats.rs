@@ -18,6 +18,8 @@ pub(super) struct Counters {
     pub(super) replayed: Count,
     pub(super) skipped: Count,
     pub(super) expired: Count,
+    /// The executor that steps the lane at this moment; 0: none. By the lane's holder.
+    pub(super) serving: Count,
 }
 
 /// A counter with one writer at a time.
@@ -28,6 +30,11 @@ impl Count {
     pub(super) fn add(&self, n: u64) {
         // ORD(tally:A) Relaxed: a statistic; the one writer reads its own last store.
         self.0.store(self.get().wrapping_add(n), Ordering::Relaxed);
+    }
+
+    pub(super) fn set(&self, n: u64) {
+        // ORD(tally:C) Relaxed: a figure.
+        self.0.store(n, Ordering::Relaxed);
     }
 
     /// Takes back what was added for something that then did not come to pass.

@@ -139,7 +139,10 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> MemberTask<T, D> {
         };
         let interrupt = Interrupt { word: &lane.word, seen: *seen };
         let _here = context::enter(Here { executor: turn.executor, broker: self.group.broker });
-        redrive::serve(&self.group, lane, handlers.of(index), interrupt, turn)
+        lane.counters.serving.set(turn.executor.get());
+        let step = redrive::serve(&self.group, lane, handlers.of(index), interrupt, turn);
+        lane.counters.serving.set(0);
+        step
     }
 
     /// Hands over one run and settles it.
@@ -251,7 +254,10 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> Task for MemberTask<T, D> {
             return Step::Worked { handled: 0, more: true };
         }
         let chunk = if turn.adapt { held.chunk } else { self.group.commit_bound };
-        self.runs(index, turn, chunk)
+        lane.counters.serving.set(turn.executor.get());
+        let step = self.runs(index, turn, chunk);
+        self.slots[index].lane.counters.serving.set(0);
+        step
     }
 
     fn ready(&self, index: usize) -> bool {

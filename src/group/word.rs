@@ -110,6 +110,10 @@ impl Word {
         ((self.0 & PAUSED) >> PAUSE_SHIFT) as u8
     }
 
+    pub(super) fn is_paused_for(self, reason: PauseReason) -> bool {
+        self.0 & Word::pause_bit(reason) != 0
+    }
+
     /// Whether letters wait to be handed over.
     pub fn redrives(self) -> bool {
         self.0 & REDRIVE != 0

@@ -380,7 +380,7 @@ impl<T: Send + Sync + 'static> Log<T> {
     }
 
     /// Whether a producer would find room now.
-    pub(super) fn has_room(&self) -> bool {
+    pub fn has_room(&self) -> bool {
         let full = |(position, _): (Seq, u64)| self.end().lag_behind(position) >= self.ring.capacity().get();
         !self.ring.limiting().is_some_and(full)
     }

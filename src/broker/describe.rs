@@ -1,0 +1,179 @@
+//! A broker, a topic, a group as plain data that one can read.
+#![forbid(unsafe_code)]
+
+use super::core::Core;
+use super::group::Group;
+use super::handle::Broker;
+use super::life::BrokerState;
+use super::sight::PartitionStats;
+use super::topic::Topic;
+use crate::group::{Assignment, Group as Inner, GroupStats, LaneStats, Standing};
+use crate::sync::Arc;
+use std::fmt;
+
+/// A broker at a glance. The parts are read one after the other, so what moves meanwhile may show in one and not yet in
+/// another.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BrokerDescription {
+    /// Whether it takes records.
+    pub state: BrokerState,
+    /// Its topics, in order of their names.
+    pub topics: Vec<TopicDescription>,
+}
+
+/// A topic at a glance.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TopicDescription {
+    /// The name.
+    pub name: Arc<str>,
+    /// The type of its records.
+    pub holds: &'static str,
+    /// The records that each partition holds at most.
+    pub capacity: u64,
+    /// Its partitions, in order.
+    pub partitions: Vec<PartitionStats>,
+    /// Its groups, in order of their names.
+    pub groups: Vec<GroupDescription>,
+}
+
+/// A group at a glance.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct GroupDescription {
+    /// Its figures, with a line for each partition.
+    pub stats: GroupStats,
+    /// Its members in join order, with what they have and what is on its way.
+    pub assignment: Vec<Assignment>,
+    /// Why it does not go on, partition by partition; [`Standing::Done`] where it has nothing to do.
+    pub standing: Vec<Standing>,
+}
+
+impl TopicDescription {
+    /// What every group has passed in a partition: the least of their cursors; 0 without a group, since all is kept for the
+    /// first one. `None` if there is no such partition.
+    pub fn passed(&self, partition: u32) -> Option<u64> {
+        self.partitions.get(partition as usize)?;
+        let of = |group: &GroupDescription| group.stats.lanes.get(partition as usize).map(|lane| lane.committed);
+        Some(self.groups.iter().filter_map(of).min().unwrap_or(0))
+    }
+}
+
+impl Broker {
+    /// Everything at a glance, as plain data that displays as a page of text: topics, partitions, groups, members, cursors
+    /// and lags, in order of names. A look at everything: for people and for monitors, not for loops.
+    ///
+    /// ```
+    /// use ringlog::{Broker, GroupConfig, TopicConfig};
+    ///
+    /// let broker = Broker::new();
+    /// let orders = broker.create_topic("orders", TopicConfig::<u64>::new().capacity(8))?;
+    /// orders.group("billing", GroupConfig::earliest())?;
+    /// orders.publish_batch(0..3)?;
+    /// assert_eq!(broker.describe().to_string(), "\
+    /// broker, Open, 1 topic
+    /// orders of u64, 1 partition of 8 records
+    ///   0: log 0..3, 3 kept, all past 0
+    ///   billing, no member, lag 3, 0 acked, 0 dead, 0 letters
+    ///     0: next 0 of 3, lag 3: it has no member
+    /// ");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn describe(&self) -> BrokerDescription {
+        BrokerDescription {
+            state: self.state(),
+            topics: self.0.topics.all().iter().map(|topic| topic.describe()).collect(),
+        }
+    }
+}
+
+impl<T: Send + Sync + 'static> Topic<T> {
+    /// The topic at a glance; see [`Broker::describe`].
+    pub fn describe(&self) -> TopicDescription {
+        self.0.description()
+    }
+}
+
+impl<T: Send + Sync + 'static> Group<T> {
+    /// The group at a glance; see [`Broker::describe`].
+    pub fn describe(&self) -> GroupDescription {
+        describe(self.inner(), &self.siblings())
+    }
+}
+
+impl<T: Send + Sync + 'static> Core<T> {
+    pub(super) fn description(self: &Core<T>) -> TopicDescription {
+        let groups = self.groups.all();
+        let partitions = (0..).zip(&self.logs).map(|(partition, log)| PartitionStats::of(partition, log)).collect();
+        TopicDescription {
+            name: self.name.clone(),
+            holds: std::any::type_name::<T>(),
+            capacity: self.capacity() as u64,
+            partitions,
+            groups: groups.iter().map(|group| describe(group, &groups)).collect(),
+        }
+    }
+}
+
+fn describe<T: Send + Sync + 'static>(group: &Inner<T>, all: &[Arc<Inner<T>>]) -> GroupDescription {
+    let busy = |executor| all.iter().find_map(|other| Some((other.name().clone(), other.served_by(executor)?)));
+    let stats = group.stats();
+    let of = |lane: &LaneStats| group.standing(lane.partition, busy).unwrap_or(Standing::NoMember);
+    let standing = stats.lanes.iter().map(of).collect();
+    GroupDescription { stats, assignment: group.assignment(), standing }
+}
+
+/// "1 topic", "2 topics".
+fn many(n: usize, what: &str) -> String {
+    if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") }
+}
+
+impl fmt::Display for BrokerDescription {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "broker, {:?}, {}", self.state, many(self.topics.len(), "topic"))?;
+        self.topics.iter().try_for_each(|topic| topic.fmt(f))
+    }
+}
+
+impl fmt::Display for TopicDescription {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let partitions = many(self.partitions.len(), "partition");
+        writeln!(f, "{} of {}, {partitions} of {} records", self.name, self.holds, self.capacity)?;
+        for it in &self.partitions {
+            write!(f, "  {}: log {}..{}, {} kept", it.partition, it.earliest, it.end, it.retained())?;
+            if let Some(passed) = self.passed(it.partition) {
+                write!(f, ", all past {passed}")?;
+            }
+            let counts =
+                [(it.dropped, "dropped"), (it.expired, "expired"), (it.blocked, "blocked"), (it.rejected, "rejected")];
+            counts.iter().filter(|(n, _)| *n > 0).try_for_each(|(n, what)| write!(f, ", {n} {what}"))?;
+            writeln!(f)?;
+        }
+        self.groups.iter().try_for_each(|group| group.fmt(f))
+    }
+}
+
+impl fmt::Display for GroupDescription {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let GroupDescription { stats, assignment, standing } = self;
+        let members = if assignment.is_empty() { "no member".to_owned() } else { many(assignment.len(), "member") };
+        let (lag, acked, dead) = (stats.lag(), stats.acked(), stats.dead());
+        let letters = many(stats.letters, "letter");
+        writeln!(f, "  {}, {members}, lag {lag}, {acked} acked, {dead} dead, {letters}", stats.group)?;
+        for of in assignment {
+            write!(f, "    {} has {:?}", of.member, of.partitions)?;
+            let moves = [(&of.coming, "coming"), (&of.going, "going")];
+            let mut moves = moves.iter().filter(|(which, _)| !which.is_empty());
+            moves.try_for_each(|(which, what)| write!(f, ", {what} {which:?}"))?;
+            writeln!(f)?;
+        }
+        for (lane, why) in stats.lanes.iter().zip(standing) {
+            write!(f, "    {}: next {} of {}, lag {}", lane.partition, lane.committed, lane.end, lane.pending)?;
+            let counts = [(lane.skipped, "skipped"), (lane.expired, "expired"), (lane.retried, "retried")];
+            counts.iter().filter(|(n, _)| *n > 0).try_for_each(|(n, what)| write!(f, ", {n} {what}"))?;
+            if lane.pending > 0 { writeln!(f, ": {why}")? } else { writeln!(f)? }
+        }
+        Ok(())
+    }
+}
