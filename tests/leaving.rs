@@ -1,8 +1,8 @@
 //! Leaving at once, leaving when done, and groups that go with their last member.
 
 use ringlog::{
-    Broker, BrokerConfig, Canceller, Group, GroupConfig, GroupError, LeaveError, Manual, ManualClock, Member, Record,
-    SubscribeError, Topic, TopicConfig, Worker,
+    Broker, BrokerConfig, Canceller, Group, GroupConfig, GroupError, LeaveError, Manual, ManualClock, Member, Outcome,
+    Pick, Record, SubscribeError, Topic, TopicConfig, Worker,
 };
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -47,6 +47,29 @@ fn who_leaves_when_done_handles_what_lay_there_and_nothing_runs_afterwards() {
         assert_eq!(at.iter().count() as u64, all - 1, "its handler is gone, and was not called for what came later");
         assert_eq!(group.lag(), 1);
     }
+}
+
+// X29
+#[test]
+fn letters_that_are_to_be_handed_over_again_are_waited_for_too() {
+    let (_broker, topic, group) = setting(4, GroupConfig::earliest().bury_cloned());
+    let (mut opened, manual) = (0..2, Manual::new(1));
+    let handler = move |_: &Record<'_, u64>| match opened.next() {
+        Some(_) => Outcome::reject("closed"),
+        None => Outcome::Ack,
+    };
+    let member = group.member("m").run(&manual).subscribe(handler).unwrap();
+    topic.publish_batch(0..2).unwrap();
+    manual.run(100);
+    assert_eq!(group.redrive(Pick::all()).unwrap().queued, 2);
+    let left = member.leave_drained(Duration::ZERO);
+    assert!(matches!(left, Err(LeaveError::TimedOut { left: 2, .. })), "{left:?}");
+    manual.run(100);
+    let (_, again) = (group.subscribe("n", |_| ()).unwrap(), group.clone());
+    while again.lag() > 0 {
+        thread::yield_now();
+    }
+    assert_eq!((group.stats().acked(), group.stats().dead()), (2, 2));
 }
 
 // X29

@@ -79,7 +79,8 @@ impl<T: Send + Sync + 'static> Member<T> {
     /// clock; when the time is up, it leaves as it is.
     ///
     /// Others may publish meanwhile, which makes it no longer: it may be handed some of that as well. A partition that goes
-    /// to another member meanwhile is that one's to do. Paused partitions are waited for. With the manual executor nothing
+    /// to another member meanwhile is that one's to do. Letters that are [redriven](crate::Group::redrive) to its partitions are
+    /// waited for, too. Paused partitions are waited for. With the manual executor nothing
     /// is done while this waits: step from another thread, or give it no time.
     ///
     /// ```

@@ -225,10 +225,10 @@ impl<T: Send + Sync + 'static> Lane<T> {
         self.view().pending + self.redrives.len()
     }
 
-    /// How many records before `goal` are not done.
+    /// How many records before `goal` are not done, and how many letters wait to be handed over again.
     pub(super) fn left_before(&self, goal: u64) -> u64 {
         let View { committed, pending, .. } = self.view();
-        goal.saturating_sub(committed.get()).min(pending)
+        goal.saturating_sub(committed.get()).min(pending) + self.redrives.len()
     }
 
     /// The cursor, and what lies behind it. The end is read before the earliest: so pending is never more than what is in
