@@ -1,6 +1,8 @@
 //! Random operations on the broker and on the stupid twin of `tests/twin`, compared after each step.
 #![no_main]
 
+#[path = "../../tests/twin/again.rs"]
+mod again;
 #[path = "../../tests/twin/drive.rs"]
 mod drive;
 #[path = "../../tests/twin/loss.rs"]

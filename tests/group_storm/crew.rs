@@ -3,10 +3,13 @@
 
 use super::dice::Dice;
 use super::watch::{Payload, Place, until};
-use ringlog::{Batch, BatchOutcome, Group, GroupConfig, Member, Outcome, Record, Retry, Run, SeekTo, Topic, Worker};
+use ringlog::{
+    Batch, BatchOutcome, Group, GroupConfig, Member, Outcome, Pick, Record, Retry, Run, SeekTo, StartAt,
+    StickyAssignor, Topic, Worker,
+};
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
@@ -19,9 +22,19 @@ pub(crate) struct Crew {
     pub(crate) group: Group<Payload>,
     pub(crate) members: Vec<Member<Payload>>,
     places: Arc<Vec<Place>>,
-    /// Whether anybody may move its cursors.
+    /// Whether anybody may move its cursors, and whether anybody may have its letters handed over again.
     seeks: bool,
+    redrives: bool,
+    ledger: Arc<Ledger>,
     storming: Arc<AtomicBool>,
+}
+
+/// Where letters went that are no letters any more, and came from without a burial.
+#[derive(Debug, Default)]
+pub(crate) struct Ledger {
+    taken: AtomicU64,
+    queued: AtomicU64,
+    called_back: AtomicU64,
 }
 
 /// What a handler needs.
@@ -29,6 +42,8 @@ struct Hand {
     group: Group<Payload>,
     places: Arc<Vec<Place>>,
     seeks: bool,
+    redrives: bool,
+    ledger: Arc<Ledger>,
     storming: Arc<AtomicBool>,
     may_panic: bool,
     dice: Dice,
@@ -40,10 +55,13 @@ fn make(topic: &Topic<Payload>, number: u64, dice: &mut Dice) -> (Group<Payload>
         1 => Retry::constant(ATTEMPTS, Duration::from_micros(50)),
         _ => Retry::list(ATTEMPTS, [Duration::ZERO, Duration::from_micros(300)]),
     };
-    let mut config = GroupConfig::new(dice.pick(&[ringlog::StartAt::Earliest, ringlog::StartAt::Latest]));
+    let mut config = GroupConfig::new(dice.pick(&[StartAt::Earliest, StartAt::Latest, StartAt::LastN(2)]));
     config = config.retry(retry).letters(dice.pick(&[0, 1, 8, 1_024]));
-    if dice.roll(2) == 0 {
+    if dice.roll(3) > 0 {
         config = config.bury_cloned();
+    }
+    if dice.roll(2) == 0 {
+        config = config.assignor(StickyAssignor);
     }
     let group = topic.group(&format!("g{number}"), config).unwrap();
     let places: Vec<Place> = group
@@ -62,7 +80,8 @@ fn make(topic: &Topic<Payload>, number: u64, dice: &mut Dice) -> (Group<Payload>
 impl Crew {
     pub(crate) fn new(topic: &Topic<Payload>, number: u64, storming: &Arc<AtomicBool>, dice: &mut Dice) -> Self {
         let (group, places) = make(topic, 1_000_000 + number, dice);
-        Self { group, places, members: Vec::new(), seeks: dice.roll(2) == 0, storming: storming.clone() }
+        let (seeks, redrives) = (dice.roll(2) == 0, dice.roll(2) == 0);
+        Self { group, places, members: Vec::new(), seeks, redrives, ledger: Arc::default(), storming: storming.clone() }
     }
 
     /// Deletes the group under its handlers, and makes another.
@@ -71,6 +90,7 @@ impl Crew {
         assert!(self.group.stats().balances(), "{:#?}", self.group.stats());
         self.members.clear();
         (self.group, self.places) = make(topic, number, dice);
+        self.ledger = Arc::default();
     }
 
     pub(crate) fn partitions(&self) -> u64 {
@@ -82,6 +102,8 @@ impl Crew {
             group: self.group.clone(),
             places: self.places.clone(),
             seeks: self.seeks,
+            redrives: self.redrives,
+            ledger: self.ledger.clone(),
             storming: self.storming.clone(),
             may_panic,
             dice: dice.fork(),
@@ -104,7 +126,17 @@ impl Crew {
     pub(crate) fn leave(&mut self, dice: &mut Dice) {
         if !self.members.is_empty() {
             let at = dice.roll(self.members.len() as u64) as usize;
-            self.members.swap_remove(at).leave(); // false if its worker was stopped
+            let member = self.members.swap_remove(at);
+            if dice.roll(4) == 0 {
+                _ = member.leave_drained(Duration::from_micros(dice.roll(2_000))); // done by then or not
+            }
+            member.leave(); // false if it has left, or its worker was stopped
+        }
+    }
+
+    pub(crate) fn letters(&self, dice: &mut Dice) {
+        if self.redrives {
+            letters(&self.group, &self.ledger, dice);
         }
     }
 
@@ -123,7 +155,10 @@ impl Crew {
     pub(crate) fn check_when_quiet(&self, published: &HashMap<(u32, u64), Option<u64>>) {
         let stats = self.group.stats();
         assert!(stats.balances(), "{stats:#?}");
-        assert_eq!(stats.lag(), 0, "{stats:#?}");
+        assert_eq!((stats.lag(), self.group.redriving().len()), (0, 0), "{stats:#?}");
+        let Ledger { taken, queued, called_back } = &*self.ledger;
+        let went = stats.letters as u64 + stats.letters_lost + taken.load(Relaxed) + queued.load(Relaxed);
+        assert_eq!(went, stats.dead() + called_back.load(Relaxed), "{stats:#?} {:?}", self.ledger);
         for (lane, place) in stats.lanes.iter().zip(self.places.iter()) {
             let (acks, given_up) = (&place.acks, &place.given_up);
             // A handler whose cursor was moved away may only be about to hear that its word counts no more.
@@ -134,9 +169,11 @@ impl Crew {
             });
             assert!(lane.acked <= acks.load(Relaxed), "{lane:#?} {place:?}");
             if !self.seeks {
+                assert_eq!(place.seen.lock().unwrap().next, lane.end, "{lane:#?}");
+            }
+            if !self.seeks && !self.redrives {
                 let seen = (acks.load(Relaxed), given_up.load(Relaxed), 0, 0);
                 assert_eq!((lane.acked, lane.dead, lane.refused, lane.replayed), seen, "{lane:#?}");
-                assert_eq!(place.seen.lock().unwrap().next, lane.end, "{lane:#?}");
             }
             for (offset, id) in &place.seen.lock().unwrap().ids {
                 let published = published[&(lane.partition, *offset)];
@@ -155,10 +192,25 @@ impl Crew {
     }
 }
 
+/// Takes letters out, has them handed over again, or takes that back.
+fn letters(group: &Group<Payload>, ledger: &Ledger, dice: &mut Dice) {
+    let pick = if dice.roll(2) == 0 { Pick::all() } else { Pick::first(dice.roll(4) as usize) };
+    match dice.roll(6) {
+        0 => _ = ledger.taken.fetch_add(group.drain_letters(pick).len() as u64, Relaxed),
+        1 => _ = ledger.called_back.fetch_add(group.call_back() as u64, Relaxed),
+        _ => {
+            if let Ok(redriven) = group.redrive(pick) {
+                ledger.queued.fetch_add(redriven.queued as u64, Relaxed);
+            }
+        }
+    }
+}
+
 fn seek(group: &Group<Payload>, partitions: u64, dice: &mut Dice) {
     let partition = dice.roll(partitions) as u32;
     let Ok(lane) = group.stats_of(partition) else { return };
-    let to = match dice.roll(5) {
+    let to = match dice.roll(6) {
+        5 => SeekTo::LastN(dice.roll(4)),
         0 => SeekTo::Earliest,
         1 => SeekTo::Latest,
         2 => SeekTo::Offset(lane.committed),
@@ -218,7 +270,7 @@ impl Hand {
             let mut seen = place.seen.lock().unwrap();
             let known = *seen.ids.entry(record.offset()).or_insert(record.id);
             assert_eq!(known, record.id, "the same record each time");
-            if !self.seeks {
+            if !self.seeks && !record.is_redriven() {
                 assert_eq!(record.offset(), seen.next + record.lost_before(), "in order, without a hole");
                 if over {
                     seen.next = record.offset() + 1; // until then it is told as well what is missing before it
@@ -250,6 +302,7 @@ impl Hand {
     fn interfere(&mut self) {
         match self.dice.roll(60) {
             0 if self.seeks => seek(&self.group, self.places.len() as u64, &mut self.dice),
+            4 | 5 if self.redrives => letters(&self.group, &self.ledger, &mut self.dice),
             1 => {
                 self.group.pause();
                 self.group.resume();

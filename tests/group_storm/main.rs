@@ -16,7 +16,7 @@ mod watch;
 
 use crew::{Crew, Worked};
 use dice::Dice;
-use ringlog::{Broker, BrokerState, Retain, Topic, TopicConfig, Worker};
+use ringlog::{Broker, BrokerState, Retain, Timestamps, Topic, TopicConfig, Worker};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -75,6 +75,9 @@ impl Scene {
         if dice.roll(3) == 0 {
             config = config.retain(Retain::Unacked);
         }
+        if dice.roll(3) == 0 {
+            config = config.timestamps(Timestamps::Exact);
+        }
         let topic = broker.create_topic("storm", config).unwrap();
         let (alive, storming) = (Arc::default(), Arc::new(AtomicBool::new(true)));
         let crews = (0..1 + dice.roll(3)).map(|n| Crew::new(&topic, n, &storming, dice)).collect();
@@ -99,7 +102,7 @@ impl Scene {
     fn act(&mut self, dice: &mut Dice) {
         let at = dice.roll(self.crews.len() as u64) as usize;
         let crew = &mut self.crews[at];
-        match dice.roll(24) {
+        match dice.roll(26) {
             0..=3 if crew.members.len() < 4 => {
                 self.rejoined += 1;
                 crew.join(&format!("m{}", self.rejoined), &self.workers, dice);
@@ -120,7 +123,8 @@ impl Scene {
                 let number = self.rejoined;
                 crew.replace(&self.topic, number, dice);
             }
-            20 => drop((crew.group.stats(), crew.group.assignment(), self.topic.stats(), self.topic.why_stalled(0))),
+            20 | 21 => crew.letters(dice),
+            22 => drop((crew.group.stats(), crew.group.assignment(), self.topic.stats(), self.topic.why_stalled(0))),
             _ => (0..dice.roll(50)).for_each(|_| thread::yield_now()),
         }
     }

@@ -6,7 +6,21 @@ use crate::parts::{Answer, Call, Gap, Group};
 
 fn plain(partitions: u32, capacity: u64, keep: Keep) -> Setup {
     let (drops, age, exclusive) = (false, None, false);
-    Setup { partitions, capacity, keep, drops, age, exclusive, attempts: 3, backoff: 1, letters: 2, seed: 0 }
+    let (clones, sticky) = (true, false);
+    Setup {
+        partitions,
+        capacity,
+        keep,
+        drops,
+        age,
+        exclusive,
+        attempts: 3,
+        backoff: 1,
+        letters: 2,
+        clones,
+        sticky,
+        seed: 0,
+    }
 }
 
 fn twin(partitions: u32, capacity: u64, keep: Keep) -> Twin {
@@ -24,6 +38,7 @@ fn call(twin: &Twin, offset: u64, attempt: u32, act: Act) -> Call {
         lost_before: 0,
         serials,
         act,
+        redriven: false,
         published: None,
         inside: None,
     }

@@ -4,7 +4,7 @@ use crate::model::{Census, Twin};
 use crate::ops::{Act, Op, Setup, To};
 use crate::parts::{Answer, Seen, Stored};
 use crate::real::Real;
-use ringlog::Manual;
+use ringlog::{Manual, Pick};
 
 /// Steps after which a broker that is still busy is said to run in circles.
 const SETTLED: usize = 100_000;
@@ -75,7 +75,11 @@ impl Case {
             Op::Settle => self.settle(),
             Op::Drain => self.drain(),
             Op::AddGroup { group, .. } | Op::DeleteGroup { group } | Op::Join { group, .. } => self.make(*group, op),
+            Op::Redrive { group, .. } | Op::CallBack { group } | Op::TakeLetters { group, .. } => {
+                self.letters(*group, op)
+            }
             Op::Leave { group, .. }
+            | Op::LeaveDrained { group, .. }
             | Op::Kill { group, .. }
             | Op::Seek { group, .. }
             | Op::Pause { group }
@@ -182,6 +186,7 @@ impl Case {
             Op::Join { batches, .. } if exists => {
                 let name = self.real.join(group, *batches)?;
                 self.twin.group(group).members.push(name);
+                return self.dealt(group);
             }
             _ => {}
         }
@@ -197,10 +202,19 @@ impl Case {
             Op::Leave { member, .. } if *member < twin.group(group).members.len() => {
                 let name = twin.group(group).members.remove(*member);
                 real.leave(group, &name);
+                return self.dealt(group);
+            }
+            Op::LeaveDrained { member, .. } if *member < twin.group(group).members.len() => {
+                let name = twin.group(group).members[*member].clone();
+                let left = twin.left_of(group, &name);
+                twin.group(group).members.remove(*member);
+                same!(real.leave_drained(group, &name), left, "what {name} left undone");
+                return self.dealt(group);
             }
             Op::Kill { member, .. } if *member < twin.group(group).members.len() => {
                 let name = twin.group(group).members.remove(*member);
                 real.kill(group, &name);
+                return self.dealt(group);
             }
             Op::Seek { partition, to, .. } => return self.seek(group, *partition, *to),
             Op::Pause { .. } => {
@@ -230,6 +244,34 @@ impl Case {
         Ok(())
     }
 
+    fn dealt(&mut self, group: u8) -> Checked {
+        self.twin.dealt(group, &self.real.assignment(group))
+    }
+
+    fn letters(&mut self, group: u8, op: &Op) -> Checked {
+        if !self.twin.groups.contains_key(&group) {
+            return Ok(());
+        }
+        match op {
+            Op::Redrive { most, .. } => {
+                same!(self.real.redrive(group, *most), self.twin.redrive(group, *most), "what was redriven");
+            }
+            Op::CallBack { .. } => return self.call_back(group),
+            Op::TakeLetters { most, .. } => {
+                let real = self.real.groups[&group].group.drain_letters(Pick::first(*most));
+                same!(Real::plain(&real), self.twin.take_letters(group, *most), "the letters taken out");
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn call_back(&mut self, group: u8) -> Checked {
+        let real = self.real.groups[&group].group.call_back();
+        same!(real, self.twin.call_back(group), "how many letters were called back");
+        Ok(())
+    }
+
     fn seek(&mut self, group: u8, partition: u32, to: To) -> Checked {
         let real = self.real.seek(group, partition, to);
         same!(real, self.twin.seek(group, partition, to), "where a seek to {to:?} landed");
@@ -237,6 +279,10 @@ impl Case {
     }
 
     fn close(&mut self) -> Checked {
+        // A lane that somebody holds calls them back only when it is let go.
+        for group in self.twin.groups.keys().copied().collect::<Vec<_>>() {
+            self.call_back(group)?;
+        }
         self.twin.closed = true;
         let account = self.real.broker.close(Some(std::time::Duration::ZERO));
         for (name, group) in &self.twin.groups {
@@ -287,7 +333,8 @@ impl Case {
             same!(seen.refused, 0, "refused commits of group {name}, partition {p}");
         }
         same!(real.lag(), self.twin.books(name).pending, "the lag of group {name}");
-        same!(self.real.letters(name), Vec::from(twin.letters.clone()), "the letters of group {name}");
+        same!(Real::plain(&real.letters()), Vec::from(twin.letters.clone()), "the letters of group {name}");
+        same!(Real::plain(&real.redriving()), self.twin.redriving(name), "the letters queued in group {name}");
         same!(stats.letters_lost, twin.letters_lost, "lost letters of group {name}");
         if !self.twin.closed {
             same!(self.real.assignment(name), twin.assignment(), "the assignment of group {name}");

@@ -81,7 +81,7 @@ impl Twin {
         let want = Books {
             skipped: lane.books.skipped + overwritten,
             expired: lane.books.expired + expired,
-            pending: log.end() - lane.cursor - overwritten - expired,
+            pending: log.end() - lane.cursor - overwritten - expired + lane.queue.len() as u64,
             ..lane.books
         };
         match call.inside {
@@ -98,6 +98,9 @@ impl Twin {
         }
         let log = &self.logs[p as usize];
         let lane = &self.groups[&name].lanes[p as usize];
+        if !lane.queue.is_empty() {
+            return Err(format!("a loss was told though a letter comes first: {gap:?}"));
+        }
         let (overwritten, expired) = log.missing(lane.cursor, log.earliest);
         let want = Gap { group: name, partition: p, from: lane.cursor, to: log.earliest, overwritten, expired };
         if want != *gap || want.from >= want.to {

@@ -2,6 +2,7 @@
 //!
 //! `RINGLOG_CASES` says how many cases. What is compared and what is free: `README.md` beside this file.
 
+mod again;
 mod alone;
 mod drive;
 mod found;
@@ -106,6 +107,11 @@ fn the_cases_reach_what_they_are_for() {
         ("lost between two attempts", 5),
         ("lost for both reasons", 5),
         ("lost what was too old in a seek", 3),
+        ("redriven", 40),
+        ("a letter handed over again", 30),
+        ("buried again", 10),
+        ("called back", 5),
+        ("dealt by the sticky rule", 100),
     ];
     let missed: Vec<_> = all.iter().filter(|(what, least)| reached.get(what).is_none_or(|n| n < least)).collect();
     assert!(missed.is_empty(), "too rare: {missed:?}\nreached: {reached:#?}");

@@ -163,6 +163,7 @@ impl Twin {
                 From::Earliest => log.earliest,
                 From::Latest => log.end(),
                 From::Offset(at) => at.clamp(log.earliest, log.end()),
+                From::LastN(n) => log.end().saturating_sub(n).max(log.earliest),
             };
             Lane { cursor: at, start: at, ..Lane::default() }
         });
@@ -188,6 +189,7 @@ impl Twin {
             To::Earliest => log.earliest,
             To::Latest => log.end(),
             To::Offset(at) => at.clamp(log.earliest, log.end()),
+            To::LastN(n) => log.end().saturating_sub(n).max(log.earliest),
         };
         let lane = &mut self.groups.get_mut(&name).expect("the group exists").lanes[p as usize];
         let back = at < lane.cursor;
@@ -210,6 +212,10 @@ impl Twin {
         match () {
             () if group.members.is_empty() => Some("has no member"),
             () if group.paused || lane.paused => Some("is paused"),
+            () if lane.queue.front().is_some_and(|head| head.due.is_some_and(|due| due > self.now)) => {
+                Some("waits for its letter's retry")
+            }
+            () if !lane.queue.is_empty() => None,
             () if lane.cursor == self.logs[p as usize].end() => Some("is at the end"),
             () if lane.due.is_some_and(|due| due > self.now) => Some("waits for its retry"),
             () => None,
@@ -224,6 +230,9 @@ impl Twin {
         }
         if let Some(why) = self.blocked(name, p) {
             return Err(format!("a handler ran though its lane {why}: {call:?}"));
+        }
+        if !self.groups[&name].lanes[p as usize].queue.is_empty() {
+            return self.called_again(call);
         }
         let group = self.groups.get_mut(&name).expect("looked at above");
         let (lane, log) = (&group.lanes[p as usize], &self.logs[p as usize]);
@@ -241,6 +250,7 @@ impl Twin {
             lost_before: lane.lost,
             serials: log.serials[lane.cursor as usize..][..len as usize].to_vec(),
             act: group.next_act(),
+            redriven: false,
             ..call.clone()
         };
         if want != *call {
@@ -317,7 +327,7 @@ impl Twin {
 
     /// The record at the cursor failed once more.
     fn failed(&mut self, call: &Call) {
-        let Setup { attempts: most, letters, backoff, .. } = self.setup;
+        let Setup { attempts: most, letters, backoff, clones, .. } = self.setup;
         let group = self.groups.get_mut(&call.group).expect("checked by the caller");
         let lane = &mut group.lanes[call.partition as usize];
         lane.tried += 1;
@@ -330,7 +340,8 @@ impl Twin {
                 Act::Panic => "panic",
                 _ => "error",
             };
-            let lost = group.bury(Letter { partition: call.partition, offset, attempts, kind }, letters);
+            let serial = if clones { call.serials[(offset - call.offset) as usize] } else { 0 };
+            let lost = group.bury(Letter { partition: call.partition, offset, attempts, kind, serial }, letters);
             self.note(kind);
             return if lost {
                 self.note("a letter lost")

@@ -10,6 +10,7 @@ pub(crate) enum From {
     Earliest,
     Latest,
     Offset(u64),
+    LastN(u64),
 }
 
 /// Where a seek aims.
@@ -18,6 +19,7 @@ pub(crate) enum To {
     Earliest,
     Latest,
     Offset(u64),
+    LastN(u64),
 }
 
 /// What a handler does with the next record it is given.
@@ -61,6 +63,10 @@ pub(crate) struct Setup {
     pub(crate) backoff: u64,
     /// How many letters a group keeps.
     pub(crate) letters: usize,
+    /// Letters keep a clone of their record.
+    pub(crate) clones: bool,
+    /// Partitions are dealt by the sticky rule.
+    pub(crate) sticky: bool,
     pub(crate) seed: u64,
 }
 
@@ -99,6 +105,23 @@ pub(crate) enum Op {
     Leave {
         group: u8,
         member: usize,
+    },
+    /// As far as that goes without waiting: when it is done.
+    LeaveDrained {
+        group: u8,
+        member: usize,
+    },
+    /// The oldest letters are handed over again.
+    Redrive {
+        group: u8,
+        most: usize,
+    },
+    CallBack {
+        group: u8,
+    },
+    TakeLetters {
+        group: u8,
+        most: usize,
     },
     /// The member's executor ends without notice.
     Kill {
@@ -153,6 +176,8 @@ impl Setup {
             attempts: 1 + u32::from(raw[4] % 3),
             backoff: u64::from(raw[5] % 4),
             letters: [2, 1, 3, 64][usize::from(raw[6] % 4)],
+            clones: raw[6] / 4 % 4 > 0,
+            sticky: raw[6] / 16 % 2 == 1,
             seed: u64::from(raw[7]),
         }
     }
@@ -174,14 +199,18 @@ impl Op {
         let group = a % GROUPS;
         let partition = u32::from(b) % setup.partitions;
         match kind {
-            0..50 => Self::Publish { key: key(b) },
+            0..40 => Self::Publish { key: key(b) },
+            40..47 => Self::Redrive { group, most: [1, 2, 99][usize::from(b) % 3] },
+            47..49 => Self::CallBack { group },
+            49 => Self::TakeLetters { group, most: usize::from(b) % 3 },
             50..58 => Self::PublishTo { partition },
             58..62 => Self::InPlace { partition },
             62..84 => Self::Batch { keys: batch(a, b, setup) },
             84..90 => Self::AddGroup { group, from: from(b, c) },
             90..92 => Self::DeleteGroup { group },
             92..104 => Self::Join { group, batches: b % 2 == 1 },
-            104..109 => Self::Leave { group, member: usize::from(b) % MEMBERS },
+            104..107 => Self::Leave { group, member: usize::from(b) % MEMBERS },
+            107..109 => Self::LeaveDrained { group, member: usize::from(b) % MEMBERS },
             109..111 => Self::Kill { group, member: usize::from(b) % MEMBERS },
             111..125 => Self::Seek { group, partition, to: to(c) },
             125..128 => Self::Pause { group },
@@ -210,9 +239,10 @@ fn batch(a: u8, b: u8, setup: &Setup) -> Vec<Option<u8>> {
 }
 
 fn from(b: u8, c: u8) -> From {
-    match b % 4 {
+    match b % 5 {
         0 | 1 => From::Earliest,
         2 => From::Latest,
+        3 => From::LastN(u64::from(c) % 5),
         _ => From::Offset(u64::from(c) % 24),
     }
 }
@@ -220,7 +250,8 @@ fn from(b: u8, c: u8) -> From {
 fn to(c: u8) -> To {
     match c % 8 {
         0..4 => To::Earliest,
-        4 => To::Latest,
+        4 if c / 8 % 2 == 0 => To::Latest,
+        4 => To::LastN(u64::from(c) / 16 % 5),
         5 => To::Offset(u64::MAX - u64::from(c)),
         _ => To::Offset(u64::from(c) / 8),
     }

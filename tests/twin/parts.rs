@@ -41,6 +41,8 @@ pub(crate) struct Call {
     /// The records: one, or those of a batch.
     pub(crate) serials: Vec<u64>,
     pub(crate) act: Act,
+    /// A letter, handed over again.
+    pub(crate) redriven: bool,
     /// What the handler published meanwhile: the event, where it went, and the answer.
     pub(crate) published: Option<(u64, Option<u32>, Answer)>,
     /// The books of its lane that a handler saw that published.
@@ -79,6 +81,16 @@ pub(crate) struct Letter {
     pub(crate) offset: u64,
     pub(crate) attempts: u32,
     pub(crate) kind: &'static str,
+    /// The record it was.
+    pub(crate) serial: u64,
+}
+
+/// A letter that is to be handed over again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Queued {
+    pub(crate) letter: Letter,
+    pub(crate) failures: u32,
+    pub(crate) due: Option<u64>,
 }
 
 /// The books of one lane, or of several added up.
@@ -131,6 +143,8 @@ pub(crate) struct Lane {
     pub(crate) due: Option<u64>,
     /// Up to here a batch handler gets single records, because a batch failed and did not say where.
     pub(crate) singly: u64,
+    /// Letters that come before the record at the cursor.
+    pub(crate) queue: VecDeque<Queued>,
     pub(crate) books: Books,
 }
 
@@ -142,6 +156,8 @@ pub(crate) struct Group {
     pub(crate) letters: VecDeque<Letter>,
     pub(crate) letters_lost: u64,
     pub(crate) script: VecDeque<Act>,
+    /// Where the rule may choose: whose each partition is.
+    pub(crate) owners: Vec<Option<String>>,
 }
 
 impl Log {
@@ -176,7 +192,7 @@ impl Lane {
         Books {
             skipped: self.books.skipped + overwritten,
             expired: self.books.expired + expired,
-            pending: log.end() - self.cursor - overwritten - expired,
+            pending: log.end() - self.cursor - overwritten - expired + self.queue.len() as u64,
             ..self.books
         }
     }
@@ -198,8 +214,11 @@ impl Lane {
 }
 
 impl Group {
-    /// The member that partition `p` belongs to: p mod n, in the order of joining.
+    /// The member that partition `p` belongs to: p mod n, in the order of joining, where the rule leaves no choice.
     pub(crate) fn owner(&self, partition: u32) -> Option<&String> {
+        if let Some(owner) = self.owners.get(partition as usize) {
+            return owner.as_ref();
+        }
         let n = self.members.len();
         (n > 0).then(|| &self.members[partition as usize % n])
     }

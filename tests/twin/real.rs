@@ -1,11 +1,12 @@
 //! The real broker, driven by hand: the manual clock, the manual executor, handlers that do as they are told.
 
+use crate::again::Moved;
 use crate::ops::{Act, BACKOFF_CAP, From, Keep, Setup, To};
 use crate::parts::{Answer, Books, Call, Gap, Letter, Seen, Stored};
 use ringlog::{
     Assignment, Batch, BatchError, BatchOutcome, Broker, BrokerConfig, Failure, Group, GroupConfig, IntoBatchOutcome,
-    LaneStats, Manual, ManualClock, Member, Outcome, Producer, PublishError, Record, Retain, Retry, SeekTo, Share,
-    Topic, TopicConfig,
+    LaneStats, LeaveError, Manual, ManualClock, Member, Outcome, Pick, Producer, PublishError, Record, Retain, Retry,
+    SeekTo, Share, StartAt, StickyAssignor, Topic, TopicConfig,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -24,6 +25,14 @@ impl Event {
     fn new(serial: u64, key: Option<u8>, alive: &Arc<AtomicUsize>) -> Self {
         alive.fetch_add(1, Ordering::Relaxed);
         Self { serial, key: key.map(|key| [key]), alive: alive.clone() }
+    }
+}
+
+/// What a letter keeps.
+impl Clone for Event {
+    fn clone(&self) -> Self {
+        self.alive.fetch_add(1, Ordering::Relaxed);
+        Self { serial: self.serial, key: self.key, alive: self.alive.clone() }
     }
 }
 
@@ -164,6 +173,7 @@ impl Real {
             From::Earliest => GroupConfig::earliest(),
             From::Latest => GroupConfig::latest(),
             From::Offset(at) => GroupConfig::at(at),
+            From::LastN(n) => GroupConfig::new(StartAt::LastN(n)),
         };
         let cap = Duration::from_millis(BACKOFF_CAP);
         let retry = Retry::exponential(self.setup.attempts).first(Duration::from_millis(self.setup.backoff)).max(cap);
@@ -174,6 +184,8 @@ impl Real {
             seen.lock().expect("no panic holds it").push(Seen::Gap(gap));
         };
         let config = config.retry(retry).letters(self.setup.letters).on_gap(note);
+        let config = if self.setup.clones { config.bury_cloned() } else { config };
+        let config = if self.setup.sticky { config.assignor(StickyAssignor) } else { config };
         let group = self.topic.group(&format!("g{name}"), config).expect("a new group with good settings");
         self.groups.insert(name, RealGroup { group, script: Shared::default(), members: Vec::new() });
     }
@@ -188,12 +200,24 @@ impl Real {
         let script = real.script.clone();
         let builder = real.group.member(&member).run(&self.manual);
         let mine = real.group.clone();
-        let call = move |partition, offset, attempt, lost_before, serials| {
+        let call = move |partition, offset, attempt, lost_before, serials, redriven| {
             let act = script.lock().expect("no panic holds it").pop_front().unwrap_or(Act::Ack);
             let published = publish(act);
             let inside = published.as_ref().map(|_| books(&mine.stats_of(partition).expect("its own partition")));
             let (group, member) = (name, noted.clone());
-            let call = Call { group, member, partition, offset, attempt, lost_before, serials, act, published, inside };
+            let call = Call {
+                group,
+                member,
+                partition,
+                offset,
+                attempt,
+                lost_before,
+                serials,
+                act,
+                redriven,
+                published,
+                inside,
+            };
             seen.lock().expect("no panic holds it").push(Seen::Call(call));
             act
         };
@@ -201,13 +225,14 @@ impl Real {
             builder.subscribe_batch(move |batch: &Batch<'_, Event>| {
                 let serials: Vec<u64> = batch.iter().map(|record| record.serial).collect();
                 let (attempt, lost) = (batch.get(0).attempt(), batch.lost_before());
-                let act = call(batch.partition(), batch.offset(), attempt, lost, serials);
+                let act = call(batch.partition(), batch.offset(), attempt, lost, serials, batch.is_redriven());
                 batch_outcome(act, batch.len())
             })
         } else {
             builder.subscribe(move |record: &Record<'_, Event>| {
                 let (attempt, lost) = (record.attempt(), record.lost_before());
-                outcome(call(record.partition(), record.offset(), attempt, lost, vec![record.serial]))
+                let redriven = record.is_redriven();
+                outcome(call(record.partition(), record.offset(), attempt, lost, vec![record.serial], redriven))
             })
         };
         let joined = joined.map_err(|error| error.to_string())?;
@@ -230,6 +255,22 @@ impl Real {
         let members = &mut self.groups.get_mut(&name).expect("the group exists").members;
         let at = members.iter().position(|(known, _)| known == member).expect("a member that has not left");
         assert!(members.remove(at).1.leave(), "a member left twice");
+    }
+
+    /// Leaves when it is done, without waiting: how much it had still to do.
+    pub(crate) fn leave_drained(&mut self, name: u8, member: &str) -> u64 {
+        let members = &mut self.groups.get_mut(&name).expect("the group exists").members;
+        let at = members.iter().position(|(known, _)| known == member).expect("a member that has not left");
+        match members.remove(at).1.leave_drained(Duration::ZERO) {
+            Ok(()) => 0,
+            Err(LeaveError::TimedOut { left, .. }) => left,
+            Err(other) => panic!("left for a reason that cannot be: {other}"),
+        }
+    }
+
+    pub(crate) fn redrive(&self, name: u8, most: usize) -> Moved {
+        let done = self.groups[&name].group.redrive(Pick::first(most)).expect("a living group");
+        (done.queued, done.without_record, done.no_room)
     }
 
     /// Whatever runs the member ends without notice.
@@ -265,6 +306,7 @@ impl Real {
             To::Earliest => SeekTo::Earliest,
             To::Latest => SeekTo::Latest,
             To::Offset(at) => SeekTo::Offset(at),
+            To::LastN(n) => SeekTo::LastN(n),
         };
         self.groups[&name].group.seek(partition, to).expect("a partition of a living group")
     }
@@ -274,14 +316,15 @@ impl Real {
         std::mem::take(&mut self.seen.lock().expect("no panic holds it"))
     }
 
-    pub(crate) fn letters(&self, name: u8) -> Vec<Letter> {
-        let letters = self.groups[&name].group.letters();
+    /// As plain data. A letter that keeps no record has number 0.
+    pub(crate) fn plain(letters: &[ringlog::Letter]) -> Vec<Letter> {
         let kind = |kind: &str| ["reject", "panic"].into_iter().find(|known| *known == kind).unwrap_or("error");
         let of = |letter: &ringlog::Letter| Letter {
             partition: letter.partition(),
             offset: letter.offset(),
             attempts: letter.attempts(),
             kind: kind(letter.kind()),
+            serial: letter.payload::<Event>().map_or(0, |event| event.serial),
         };
         letters.iter().map(of).collect()
     }
