@@ -310,6 +310,27 @@ fn a_drain_waits_for_what_is_queued_and_a_close_that_may_not_makes_letters_of_it
     assert_eq!(group.letters().len(), 1);
 }
 
+//
+#[test]
+fn a_close_makes_letters_of_what_lanes_had_queued_with_a_member_and_without() {
+    for manned in [false, true] {
+        let broker = ringlog::Broker::new();
+        let topic = broker.create_topic("orders", ringlog::TopicConfig::<u64>::new()).unwrap();
+        let group = topic.group("g", config(1)).unwrap();
+        let member = group.subscribe("m", |_: &Record<'_, u64>| Outcome::reject("no")).unwrap();
+        topic.publish_batch(0..3).unwrap();
+        broker.drain(Duration::from_secs(60)).unwrap();
+        group.pause();
+        if !manned {
+            member.leave();
+        }
+        assert_eq!(group.redrive(Pick::all()).unwrap().queued, 3);
+        let account = broker.close(Some(ms(20)));
+        assert_eq!((account.drained, account.left()), (!manned, 0));
+        assert_eq!((group.letters().len(), group.redriving().len(), balanced(&group).skipped()), (3, 0, 3));
+    }
+}
+
 #[test]
 fn deleting_a_group_and_calling_back_make_letters_of_what_is_queued() {
     let lab = Lab::new(10);
@@ -357,6 +378,38 @@ fn a_handler_may_redrive_and_call_back_what_it_has_in_hand_which_then_is_refused
     assert_eq!((group.letters().len(), group.letters()[0].message()), (1, "bury me"));
 }
 
+#[test]
+fn what_a_handler_makes_of_a_letter_called_back_does_not_touch_the_one_that_is_queued_now() {
+    for outcome in [0, 1, 2] {
+        let lab = Lab::new(14);
+        let topic = lab.topic(1, 8);
+        let group = topic.group("g", config(2)).unwrap();
+        let (inside, seen) = (group.clone(), Arc::new(Mutex::new(Vec::new())));
+        let noted = seen.clone();
+        let handler = move |r: &Record<'_, u64>| {
+            if !r.is_redriven() {
+                return Outcome::reject("bury");
+            }
+            noted.lock().unwrap().push(r.offset());
+            if noted.lock().unwrap().len() > 1 {
+                return Outcome::Ack;
+            }
+            assert_eq!(inside.call_back(), 2);
+            inside.redrive(Pick::when(|letter| letter.offset() == 1)).unwrap();
+            [Outcome::Ack, Outcome::retry("again"), Outcome::reject("no")].into_iter().nth(outcome).unwrap()
+        };
+        group.member("m").run(&lab.manual).subscribe(handler).unwrap();
+        lab.feed(&topic, 0, 0..2);
+        lab.settle();
+        group.redrive(Pick::all()).unwrap();
+        lab.finish();
+        assert_eq!(*seen.lock().unwrap(), [0, 1]);
+        let (stats, letters) = (balanced(&group), group.letters());
+        assert_eq!((stats.refused(), stats.acked(), stats.dead(), stats.lag()), (1, 1, 2, 0));
+        assert_eq!((letters.len(), letters[0].offset(), letters[0].message()), (1, 0, "bury"));
+    }
+}
+
 // A-E5
 #[test]
 fn a_redriven_record_keeps_its_time_and_counts_as_lag_in_time() {
@@ -386,15 +439,23 @@ fn a_redriven_record_keeps_its_time_and_counts_as_lag_in_time() {
 
 #[test]
 fn a_planned_panic_hits_a_redriven_record_and_buries_it_again() {
-    let lab = Lab::new(12);
-    let topic = lab.topic(1, 4);
-    let (group, seen, broken) = buried(&lab, &topic, 2);
-    broken.set(false);
-    lab.manual.panic_at("g", 0, 1);
-    group.redrive(Pick::all()).unwrap();
-    lab.finish();
-    assert!(take(&seen).is_empty());
-    assert_eq!((group.letters().len(), group.letters()[0].kind(), balanced(&group).dead()), (1, "panic", 2));
+    for newcomer in [false, true] {
+        let lab = Lab::new(12);
+        let topic = lab.topic(1, 4);
+        let (group, seen, broken) = buried(&lab, &topic, 2);
+        broken.set(false);
+        if newcomer {
+            lab.manual.kill("g", "m");
+        }
+        lab.manual.panic_at("g", 0, 1);
+        group.redrive(Pick::all()).unwrap();
+        if newcomer {
+            member(&lab, &group, "again", &seen, &broken);
+        }
+        lab.finish();
+        assert!(take(&seen).is_empty());
+        assert_eq!((group.letters().len(), group.letters()[0].kind(), balanced(&group).dead()), (1, "panic", 2));
+    }
 }
 
 /// Whoever sees that everything is done finds the letter as well.

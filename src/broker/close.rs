@@ -149,6 +149,8 @@ impl Inner {
         if !self.wait_for(until, |topics| topics.iter().all(|topic| topic.stopped())) {
             topics.iter().for_each(|topic| topic.fence());
         }
+        // Lanes have let go since: letters that were queued to be handed over again are letters.
+        topics.iter().for_each(|topic| topic.stop());
         topics.iter().for_each(|topic| topic.save());
         self.wait_for(until, |topics| topics.iter().all(|topic| topic.saved()));
         self.life.timer().stop();

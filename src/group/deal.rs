@@ -190,9 +190,6 @@ impl<T: Send + Sync + 'static> Group<T> {
         if let Some(seat) = seat {
             seat.ring();
         }
-        if self.is_closed() {
-            self.call_back_of(partition);
-        }
         self.progress.notify();
         self.retire_when_empty();
     }

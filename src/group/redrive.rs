@@ -220,13 +220,14 @@ impl<T: Send + Sync + 'static> Group<T> {
         self.lanes.iter().map(|lane| lane.counters.replayed.get()).sum()
     }
 
-    pub(super) fn call_back_of(&self, partition: usize) -> usize {
+    fn call_back_of(&self, partition: usize) -> usize {
         let (count, out) = self.lanes[partition].call_back(&self.letters);
         out.into_iter().for_each(|letter| self.lose(Some(letter)));
         count
     }
 
-    /// Once nobody joins any more: calls back what lies in lanes that nobody holds. The others' holders do it when they let go.
+    /// Once nobody joins any more: calls back what lies in lanes that nobody holds. For the others' the stop is repeated when they
+    /// have let go.
     pub(super) fn call_back_idle(&self) {
         let idle = |partition: &usize| !self.lanes[*partition].word.load().is_held();
         (0..self.lanes.len()).filter(idle).for_each(|partition| {
