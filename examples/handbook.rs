@@ -3,8 +3,8 @@
 //! Orders come in over two partitions, an account's always through the same one. `billing` and `audit` each get all of
 //! them. `shipping` fails once for each event, so that each is tried again, and always for a cancelled order, which ends
 //! as a dead letter while the others go on. At last `billing` reads everything once more, from offset 0.
-use ringlog::{Broker, BrokerState, Group, GroupConfig, Letter, Record, Retry, SeekTo, Topic, TopicConfig};
-use std::collections::HashMap;
+use ringlog::{Broker, BrokerState, Group, GroupConfig, Letter, Record, Run, SeekTo, Topic, TopicConfig};
+use std::collections::HashSet;
 use std::error::Error;
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
@@ -30,7 +30,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 /// The whole story, told to `out`.
 pub(crate) fn tell(out: &mut impl Write) -> Result<(), Box<dyn Error>> {
     let broker = Broker::new();
-    let orders = broker.create_topic("orders", TopicConfig::new().partitions(2).key(account))?;
+    let orders = broker.create_topic("orders", TopicConfig::handbook().partitions(2).key(account))?;
     let (billing, billed) = recording(&orders, "billing")?;
     let (_audit, audited) = recording(&orders, "audit")?;
     let (shipping, tried) = flaky(&orders, "shipping")?;
@@ -57,7 +57,7 @@ pub(crate) fn tell(out: &mut impl Write) -> Result<(), Box<dyn Error>> {
     broker.drain(PATIENCE)?;
     writeln!(out, "billing after replay from 0: {} records", seen(&billed).len())?;
 
-    let account = broker.close(Some(PATIENCE));
+    let account = broker.close(Some(Broker::CLOSE_LIMIT));
     let state = if broker.state() == BrokerState::Closed { "stopped" } else { "running" };
     writeln!(out, "broker state={state}, dead letters={}, left={}", account.dead(), account.left())?;
     Ok(())
@@ -82,25 +82,27 @@ fn account(event: &Event) -> &str {
 
 /// A group that notes what it gets.
 fn recording(topic: &Topic<Event>, name: &str) -> Result<(Group<Event>, Calls), Box<dyn Error>> {
-    let (group, calls) = (topic.group(name, GroupConfig::earliest())?, Calls::default());
-    let noted = calls.clone();
-    group.subscribe(&format!("{name}-1"), move |event| noted.lock().unwrap().push(**event))?;
+    let (group, calls) = (topic.group(name, GroupConfig::handbook())?, Calls::default());
+    let handler = |_partition| {
+        let noted = calls.clone();
+        move |event: &Record<'_, Event>| noted.lock().unwrap().push(**event)
+    };
+    group.member(&format!("{name}-1")).run(Run::handbook()).subscribe_with(handler)?;
     Ok((group, calls))
 }
 
 /// A group that fails once for each event, and always for a cancelled order.
 fn flaky(topic: &Topic<Event>, name: &str) -> Result<(Group<Event>, Calls), Box<dyn Error>> {
-    let patient = Retry::exponential(3).first(Duration::from_millis(1)).max(Duration::from_millis(50));
-    let config = GroupConfig::earliest().retry(patient).bury_cloned();
-    let (group, calls) = (topic.group(name, config)?, Calls::default());
-    let noted = calls.clone();
-    let mut tries: HashMap<Event, u32> = HashMap::new();
-    group.subscribe(&format!("{name}-1"), move |event: &Record<'_, Event>| {
-        noted.lock().unwrap().push(**event);
-        let tries = tries.entry(**event).or_default();
-        *tries += 1;
-        if *tries == 1 || event.ends_with(":cancelled") { Err(ConsumerError(**event)) } else { Ok(()) }
-    })?;
+    let (group, calls) = (topic.group(name, GroupConfig::handbook())?, Calls::default());
+    let handler = |_partition| {
+        let (noted, mut known) = (calls.clone(), HashSet::new());
+        move |event: &Record<'_, Event>| {
+            noted.lock().unwrap().push(**event);
+            let first = known.insert(**event);
+            if first || event.ends_with(":cancelled") { Err(ConsumerError(**event)) } else { Ok(()) }
+        }
+    };
+    group.member(&format!("{name}-1")).run(Run::handbook()).subscribe_with(handler)?;
     Ok((group, calls))
 }
 

@@ -4,8 +4,8 @@
 use super::dice::Dice;
 use super::watch::{Payload, Place, until};
 use ringlog::{
-    Batch, BatchOutcome, Group, GroupConfig, Member, Outcome, Pick, Record, Retry, Run, SeekTo, StartAt,
-    StickyAssignor, Topic, Worker,
+    Batch, BatchOutcome, Group, GroupConfig, GroupOffset, Member, MemoryOffsets, OffsetStore, Outcome, Pick, Record,
+    Retry, Run, SeekTo, StartAt, StickyAssignor, StoreError, Topic, Worker,
 };
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -49,6 +49,27 @@ struct Hand {
     dice: Dice,
 }
 
+/// A store that fails every third time and panics every seventh.
+#[derive(Default)]
+struct Shaky {
+    offsets: MemoryOffsets,
+    saves: AtomicU64,
+}
+
+impl OffsetStore for Shaky {
+    fn load(&self, topic: &str, group: &str, partition: u32) -> Result<Option<u64>, StoreError> {
+        self.offsets.load(topic, group, partition)
+    }
+
+    fn save(&self, offsets: &[GroupOffset]) -> Result<(), StoreError> {
+        match self.saves.fetch_add(1, Relaxed) {
+            n if n % 7 == 6 => std::panic::panic_any(Worked),
+            n if n % 3 == 2 => Err("no room".into()),
+            _ => self.offsets.save(offsets),
+        }
+    }
+}
+
 fn make(topic: &Topic<Payload>, number: u64, dice: &mut Dice) -> (Group<Payload>, Arc<Vec<Place>>) {
     let retry = match dice.roll(3) {
         0 => Retry::constant(ATTEMPTS, Duration::ZERO),
@@ -62,6 +83,9 @@ fn make(topic: &Topic<Payload>, number: u64, dice: &mut Dice) -> (Group<Payload>
     }
     if dice.roll(2) == 0 {
         config = config.assignor(StickyAssignor);
+    }
+    if dice.roll(4) == 0 {
+        config = config.offset_store(Arc::new(Shaky::default())).save_every(Duration::from_micros(500));
     }
     let group = topic.group(&format!("g{number}"), config).unwrap();
     let places: Vec<Place> = group
@@ -209,6 +233,11 @@ fn letters(group: &Group<Payload>, ledger: &Ledger, dice: &mut Dice) {
 fn seek(group: &Group<Payload>, partitions: u64, dice: &mut Dice) {
     let partition = dice.roll(partitions) as u32;
     let Ok(lane) = group.stats_of(partition) else { return };
+    if dice.roll(4) == 0 {
+        let (expected, new) = (lane.committed + dice.roll(2), lane.committed + dice.roll(3));
+        _ = group.commit(partition, expected, new); // it may have moved on
+        return;
+    }
     let to = match dice.roll(6) {
         5 => SeekTo::LastN(dice.roll(4)),
         0 => SeekTo::Earliest,
@@ -307,7 +336,7 @@ impl Hand {
                 self.group.pause();
                 self.group.resume();
             }
-            2 => drop((self.group.stats(), self.group.letters())),
+            2 => drop((self.group.stats(), self.group.letters(), self.group.describe(), self.group.offsets())),
             3 => (0..self.dice.roll(200)).for_each(|_| thread::yield_now()),
             _ => {}
         }

@@ -16,7 +16,7 @@ mod watch;
 
 use crew::{Crew, Worked};
 use dice::Dice;
-use ringlog::{Broker, BrokerState, Retain, Timestamps, Topic, TopicConfig, Worker};
+use ringlog::{Broker, BrokerState, Position, Retain, Timestamps, Topic, TopicConfig, Worker};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -102,7 +102,7 @@ impl Scene {
     fn act(&mut self, dice: &mut Dice) {
         let at = dice.roll(self.crews.len() as u64) as usize;
         let crew = &mut self.crews[at];
-        match dice.roll(26) {
+        match dice.roll(27) {
             0..=3 if crew.members.len() < 4 => {
                 self.rejoined += 1;
                 crew.join(&format!("m{}", self.rejoined), &self.workers, dice);
@@ -124,8 +124,23 @@ impl Scene {
                 crew.replace(&self.topic, number, dice);
             }
             20 | 21 => crew.letters(dice),
+            23 => self.look(at, dice),
             22 => drop((crew.group.stats(), crew.group.assignment(), self.topic.stats(), self.topic.why_stalled(0))),
             _ => (0..dice.roll(50)).for_each(|_| thread::yield_now()),
+        }
+    }
+
+    /// Asks what nobody should have to wait for, and waits a little for what may never come.
+    fn look(&self, at: usize, dice: &mut Dice) {
+        let (topic, group) = (&self.topic, &self.crews[at].group);
+        let partition = dice.roll(u64::from(topic.partitions())) as u32;
+        let offset = topic.end(partition).unwrap().saturating_sub(dice.roll(4));
+        let position = Position { partition, offset };
+        match dice.roll(4) {
+            0 => drop((self.broker.describe(), topic.why_full(partition), topic.why_stalled(partition))),
+            1 => drop((group.standing(partition), group.delivery(position))),
+            2 => _ = topic.wait_committed(position, &[group.name()], Duration::from_micros(300)),
+            _ => _ = group.save_offsets(),
         }
     }
 

@@ -82,6 +82,7 @@ impl Case {
             | Op::LeaveDrained { group, .. }
             | Op::Kill { group, .. }
             | Op::Seek { group, .. }
+            | Op::Commit { group, .. }
             | Op::Pause { group }
             | Op::Resume { group }
             | Op::PauseLane { group, .. }
@@ -217,6 +218,7 @@ impl Case {
                 return self.dealt(group);
             }
             Op::Seek { partition, to, .. } => return self.seek(group, *partition, *to),
+            Op::Commit { partition, off, by, .. } => return self.commit(group, *partition, *off, *by),
             Op::Pause { .. } => {
                 real.groups[&group].group.pause();
                 twin.group(group).paused = true;
@@ -240,6 +242,19 @@ impl Case {
                 twin.group(group).script(*act, *times);
             }
             _ => {}
+        }
+        Ok(())
+    }
+
+    fn commit(&mut self, group: u8, partition: u32, off: u64, by: u64) -> Checked {
+        let at = self.twin.group(group).lanes[partition as usize].cursor;
+        match (off, self.real.commit(group, partition, at + off, at + by)) {
+            (0, Ok(landed)) => {
+                same!(landed, self.twin.seek(group, partition, To::Offset(at + by)), "where a commit landed");
+                self.twin.note("committed from outside");
+            }
+            (0, Err(found)) => return Err(format!("a commit from {at} was refused: the cursor is at {found}")),
+            (_, refused) => same!(refused, Err(at), "a commit from where the cursor is not"),
         }
         Ok(())
     }

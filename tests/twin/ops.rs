@@ -133,6 +133,13 @@ pub(crate) enum Op {
         partition: u32,
         to: To,
     },
+    /// Moves a cursor from where it is, or is not, by so many.
+    Commit {
+        group: u8,
+        partition: u32,
+        off: u64,
+        by: u64,
+    },
     Pause {
         group: u8,
     },
@@ -212,7 +219,8 @@ impl Op {
             104..107 => Self::Leave { group, member: usize::from(b) % MEMBERS },
             107..109 => Self::LeaveDrained { group, member: usize::from(b) % MEMBERS },
             109..111 => Self::Kill { group, member: usize::from(b) % MEMBERS },
-            111..125 => Self::Seek { group, partition, to: to(c) },
+            111..122 => Self::Seek { group, partition, to: to(c) },
+            122..125 => Self::Commit { group, partition, off: u64::from(c % 4 / 3), by: u64::from(c / 4) % 4 },
             125..128 => Self::Pause { group },
             128..138 => Self::Resume { group },
             138..141 => Self::PauseLane { group, partition },

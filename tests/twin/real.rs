@@ -4,9 +4,9 @@ use crate::again::Moved;
 use crate::ops::{Act, BACKOFF_CAP, From, Keep, Setup, To};
 use crate::parts::{Answer, Books, Call, Gap, Letter, Seen, Stored};
 use ringlog::{
-    Assignment, Batch, BatchError, BatchOutcome, Broker, BrokerConfig, Failure, Group, GroupConfig, IntoBatchOutcome,
-    LaneStats, LeaveError, Manual, ManualClock, Member, Outcome, Pick, Producer, PublishError, Record, Retain, Retry,
-    SeekTo, Share, StartAt, StickyAssignor, Topic, TopicConfig,
+    Assignment, Batch, BatchError, BatchOutcome, Broker, BrokerConfig, CommitError, Failure, Group, GroupConfig,
+    IntoBatchOutcome, LaneStats, LeaveError, Manual, ManualClock, Member, Outcome, Pick, Producer, PublishError,
+    Record, Retain, Retry, SeekTo, Share, StartAt, StickyAssignor, Topic, TopicConfig,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -266,6 +266,14 @@ impl Real {
             Err(LeaveError::TimedOut { left, .. }) => left,
             Err(other) => panic!("left for a reason that cannot be: {other}"),
         }
+    }
+
+    /// Where it landed, or where the cursor is.
+    pub(crate) fn commit(&self, name: u8, partition: u32, expected: u64, new: u64) -> Result<u64, u64> {
+        self.groups[&name].group.commit(partition, expected, new).map_err(|error| match error {
+            CommitError::Elsewhere { found, .. } => found,
+            other => panic!("refused for a reason that cannot be: {other}"),
+        })
     }
 
     pub(crate) fn redrive(&self, name: u8, most: usize) -> Moved {
