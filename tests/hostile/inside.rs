@@ -3,7 +3,8 @@
 
 use super::{LONG, ends, until};
 use ringlog::{
-    Broker, BrokerState, Group, GroupConfig, Manual, Member, Record, Run, SeekTo, Topic, TopicConfig, Worker,
+    Broker, BrokerState, CommitError, Delivery, Group, GroupConfig, LeaveError, Manual, Member, Pick, Position, Record,
+    Run, SeekTo, Topic, TopicConfig, Worker,
 };
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
@@ -12,6 +13,10 @@ use std::sync::{Arc, Mutex};
 enum Act {
     LeaveOneself,
     LeaveAnother,
+    LeaveWhenDone,
+    WaitForItself,
+    Commit,
+    Look,
     Join,
     SeekBack,
     SeekOn,
@@ -26,9 +31,13 @@ enum Act {
     StopWorker,
 }
 
-const ACTS: [Act; 14] = [
+const ACTS: [Act; 18] = [
     Act::LeaveOneself,
     Act::LeaveAnother,
+    Act::LeaveWhenDone,
+    Act::WaitForItself,
+    Act::Commit,
+    Act::Look,
     Act::Join,
     Act::SeekBack,
     Act::SeekOn,
@@ -82,6 +91,25 @@ impl World {
         match act {
             Act::LeaveOneself => assert!(self.members.lock().unwrap()[0].leave()),
             Act::LeaveAnother => assert!(self.members.lock().unwrap()[1].leave()),
+            Act::LeaveWhenDone => {
+                let left = self.members.lock().unwrap()[0].leave_drained(LONG);
+                assert!(matches!(left, Err(LeaveError::WouldDeadlock { .. })), "{left:?}");
+            }
+            Act::WaitForItself => {
+                let own = Position { partition: 0, offset: AT };
+                assert!(self.topic.wait_committed(own, &["g"], LONG).is_err(), "it would wait for itself");
+            }
+            Act::Commit => {
+                assert!(matches!(group.commit(0, AT + 1, 5), Err(CommitError::Elsewhere { found: AT, .. })));
+                assert_eq!(group.commit(0, AT, 5), Ok(5));
+            }
+            Act::Look => {
+                drop((self.broker().describe(), group.describe(), self.topic.why_full(0), self.topic.why_stalled(0)));
+                drop((group.letters(), group.redriving(), group.offsets(), group.save_offsets()));
+                assert_eq!((group.redrive(Pick::all()).unwrap().queued, group.call_back()), (0, 0));
+                let own = group.delivery(Position { partition: 0, offset: AT }).unwrap();
+                assert_eq!(own, Delivery::InHand);
+            }
             Act::Join => {
                 let member = group.subscribe("third", |_| ()).unwrap();
                 self.members.lock().unwrap().push(member);
@@ -170,6 +198,7 @@ fn check(act: Act, by: By, world: &World, step: &dyn Fn()) {
     match act {
         // Who leaves finishes the record in hand, which counts; the rest goes to who stays.
         Act::LeaveOneself | Act::LeaveAnother | Act::Join | Act::Drain => done(ALL),
+        Act::LeaveWhenDone | Act::WaitForItself | Act::Look => done(ALL),
         Act::StopWorker if matches!(by, By::Worker) => {
             finally(&|| group.assignment().is_empty());
             group.subscribe("after", |_| ()).unwrap();
@@ -181,7 +210,7 @@ fn check(act: Act, by: By, world: &World, step: &dyn Fn()) {
             done(ALL + 2);
             assert!(group.stats().replayed() == AT - 1 && refused(), "{:?}", group.stats());
         }
-        Act::SeekOn => {
+        Act::SeekOn | Act::Commit => {
             done(ALL - 2);
             assert!(group.stats().skipped() == 2 && refused(), "{:?}", group.stats());
         }
