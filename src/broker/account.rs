@@ -92,6 +92,12 @@ pub enum DrainError {
         /// Who was not done, each group once; may be empty if they finished just then.
         behind: Vec<Behind>,
     },
+    /// The canceller that was given was used first.
+    #[error("cancelled before everything was done{}", list(behind))]
+    Cancelled {
+        /// Who was not done, each group once; may be empty if they finished just then.
+        behind: Vec<Behind>,
+    },
     /// A handler of this broker asked, or of another one on a worker that serves both: what it would wait for can only be
     /// done when it returns. Drain from another thread.
     #[error("a handler cannot drain the broker that waits for it")]

@@ -26,7 +26,7 @@ use super::life::BrokerState;
 use super::registry::AnyTopic;
 use crate::sync::{Arc, Mutex, MutexGuard, thread_number};
 use crate::time::Deadline;
-use crate::wait::{Event, Sleeper, Wait};
+use crate::wait::{Canceller, Event, Sleeper, Wait};
 
 use std::time::Duration;
 
@@ -102,17 +102,20 @@ impl Closing {
 }
 
 impl Inner {
-    pub(super) fn drain(&self, limit: Duration) -> Result<(), DrainError> {
+    pub(super) fn drain(&self, limit: Duration, cancel: Option<&Canceller>) -> Result<(), DrainError> {
         if self.waits_for_itself() {
             return Err(DrainError::WouldDeadlock);
         }
         let begun = self.life.clock().now();
         let deadline = self.life.within(Some(limit));
-        if self.wait_for(|| deadline, settled) {
+        if self.wait_for(|| deadline, cancel, settled) {
             return Ok(());
         }
         let mut behind = Vec::new();
         self.topics.all().iter().for_each(|topic| topic.behind(&mut behind));
+        if cancel.is_some_and(Canceller::is_cancelled) {
+            return Err(DrainError::Cancelled { behind });
+        }
         Err(DrainError::TimedOut { waited: self.life.clock().now() - begun, behind })
     }
 
@@ -122,37 +125,37 @@ impl Inner {
         self.life.inside() || self.topics.all().iter().any(|topic| topic.served_here())
     }
 
-    pub(super) fn close(&self, limit: Option<Duration>) -> Account {
+    pub(super) fn close(&self, limit: Option<Duration>, cancel: Option<&Canceller>) -> Account {
         let inside = self.waits_for_itself();
         let deadline = if inside { Deadline::Now } else { self.life.within(limit) };
         match self.closing.join(deadline) {
-            Role::Works => self.shut(inside),
+            Role::Works => self.shut(inside, cancel),
             Role::Is => self.account(false),
             Role::Waits if inside => self.account(false),
-            Role::Waits => self.wait_for_account(),
+            Role::Waits => self.wait_for_account(cancel),
             Role::Reads(account) => account,
         }
     }
 
     /// The work of a close. `hurried`: wait for nothing.
-    fn shut(&self, hurried: bool) -> Account {
+    fn shut(&self, hurried: bool, cancel: Option<&Canceller>) -> Account {
         let until = || if hurried { Deadline::Now } else { self.closing.deadline() };
         self.life.advance(BrokerState::Draining);
         self.topics.close();
-        let drained = self.wait_for(until, settled);
+        let drained = self.wait_for(until, cancel, settled);
         self.life.advance(BrokerState::Closed);
         let topics = self.topics.all();
         topics.iter().for_each(|topic| topic.seal());
         // What read `Open` before the close and was stored before the seal is not refused any more, so it is delivered.
-        let drained = drained && self.wait_for(until, settled);
+        let drained = drained && self.wait_for(until, cancel, settled);
         topics.iter().for_each(|topic| topic.stop());
-        if !self.wait_for(until, |topics| topics.iter().all(|topic| topic.stopped())) {
+        if !self.wait_for(until, cancel, |topics| topics.iter().all(|topic| topic.stopped())) {
             topics.iter().for_each(|topic| topic.fence());
         }
         // Lanes have let go since: letters that were queued to be handed over again are letters.
         topics.iter().for_each(|topic| topic.stop());
         topics.iter().for_each(|topic| topic.save());
-        self.wait_for(until, |topics| topics.iter().all(|topic| topic.saved()));
+        self.wait_for(until, cancel, |topics| topics.iter().all(|topic| topic.saved()));
         self.life.timer().stop();
         let account = self.account(drained);
         self.closing.finish(&account);
@@ -166,19 +169,32 @@ impl Inner {
         Account { groups: topics.iter().flat_map(|topic| topic.account()).collect(), drained, stopped }
     }
 
-    fn wait_for_account(&self) -> Account {
+    fn wait_for_account(&self, mut cancel: Option<&Canceller>) -> Account {
         let mut sleeper = Sleeper::new(self.life.clock().clone());
+        let bell = sleeper.bell().clone();
+        let _registered = cancel.map(|cancel| cancel.register(&bell));
         loop {
             if let Some(account) = self.closing.account() {
                 return account;
+            }
+            if cancel.take_if(|cancel| cancel.is_cancelled()).is_some() {
+                self.closing.join(Deadline::Now); // whoever is at work hurries from now on
             }
             sleeper.wait([&**self.life.progress()], None, || self.closing.account().is_some());
         }
     }
 
     /// Waits until `done`, at most until `deadline`, which may come nearer meanwhile; says whether it is done.
-    fn wait_for(&self, deadline: impl Fn() -> Deadline, done: impl Fn(&[Arc<dyn AnyTopic>]) -> bool) -> bool {
+    fn wait_for(
+        &self,
+        deadline: impl Fn() -> Deadline,
+        cancel: Option<&Canceller>,
+        done: impl Fn(&[Arc<dyn AnyTopic>]) -> bool,
+    ) -> bool {
         let mut sleeper = Sleeper::new(self.life.clock().clone());
+        let bell = sleeper.bell().clone();
+        let _registered = cancel.map(|cancel| cancel.register(&bell));
+        let deadline = || if cancel.is_some_and(Canceller::is_cancelled) { Deadline::Now } else { deadline() };
         loop {
             let (version, topics) = self.topics.versioned();
             let until = deadline();
@@ -218,7 +234,7 @@ impl Drop for Inner {
     /// The last handle is gone: close at once, waiting for nobody.
     fn drop(&mut self) {
         if let Role::Works = self.closing.join(Deadline::Now) {
-            self.shut(true);
+            self.shut(true, None);
         }
     }
 }

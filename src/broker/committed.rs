@@ -2,10 +2,11 @@
 #![forbid(unsafe_code)]
 
 use super::core::Position;
+use super::life::Ended;
 use super::topic::Topic;
 use crate::group::{Group as Inner, GroupOffset};
 use crate::sync::Arc;
-use crate::wait::Sleeper;
+use crate::wait::Canceller;
 use std::time::Duration;
 
 /// Why a record was not seen to be done by all that were waited for.
@@ -35,6 +36,12 @@ pub enum WaitError {
     TimedOut {
         /// How long was waited, by the broker's clock.
         waited: Duration,
+        /// Who was not done, and where each stood; may be empty if they finished just then.
+        behind: Vec<GroupOffset>,
+    },
+    /// The canceller that was given was used first.
+    #[error("cancelled before it was done{}", list(behind))]
+    Cancelled {
         /// Who was not done, and where each stood; may be empty if they finished just then.
         behind: Vec<GroupOffset>,
     },
@@ -83,6 +90,16 @@ impl<T: Send + Sync + 'static> Topic<T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn wait_committed(&self, position: Position, groups: &[&str], limit: Duration) -> Result<(), WaitError> {
+        self.wait_until_committed(position, groups, limit, None)
+    }
+
+    pub(super) fn wait_until_committed(
+        &self,
+        position: Position,
+        groups: &[&str],
+        limit: Duration,
+        cancel: Option<&Canceller>,
+    ) -> Result<(), WaitError> {
         let (core, partition) = (&*self.0, position.partition);
         if partition >= self.partitions() {
             let (topic, partitions) = (core.name.clone(), self.partitions());
@@ -95,9 +112,8 @@ impl<T: Send + Sync + 'static> Topic<T> {
             waited_for = core.groups.all();
         }
         let (begun, deadline) = (core.life.clock().now(), core.life.within(Some(limit)));
-        let mut sleeper = Sleeper::new(core.life.clock().clone());
         let mut failed = Ok(());
-        sleeper.wait([&**core.life.progress()], deadline.at(), || {
+        let ended = core.life.wait_until(deadline, cancel, || {
             failed = drop_done(&mut waited_for, position);
             failed.is_err() || waited_for.is_empty()
         });
@@ -106,6 +122,9 @@ impl<T: Send + Sync + 'static> Topic<T> {
             return Ok(());
         }
         let behind = waited_for.iter().map(|group| group.offsets().swap_remove(partition as usize)).collect();
+        if ended == Ended::Cancelled {
+            return Err(WaitError::Cancelled { behind });
+        }
         Err(WaitError::TimedOut { waited: core.life.clock().now() - begun, behind })
     }
 }

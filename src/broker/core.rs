@@ -13,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 use super::account::Behind;
+use super::cancel::Patience;
 use super::describe::TopicDescription;
 use super::error::{Full, Limiting, PublishError, Share};
 use super::groups::Groups;
@@ -28,6 +29,7 @@ use crate::ring::Why;
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::time::Time;
+use crate::wait::Canceller;
 use std::any::{Any, type_name};
 use std::num::NonZeroU32;
 use std::ops::RangeInclusive;
@@ -115,7 +117,7 @@ impl<T: Send + Sync + 'static> Core<T> {
                 }
             }
         }
-        self.append_slow(at, &mut value, block(self))
+        self.append_patiently(at, &mut value, Patience::of(block(self)))
     }
 
     /// Stores the value at `at` by `offer`, now or not at all.
@@ -155,11 +157,11 @@ impl<T: Send + Sync + 'static> Core<T> {
     /// What could not be stored at once: keeps last values, waits, or says why not.
     #[cold]
     #[inline(never)]
-    fn append_slow(
+    pub(crate) fn append_patiently(
         &self,
         at: u32,
         value: &mut Option<T>,
-        block: Option<Duration>,
+        patience: Patience<'_>,
     ) -> Result<Published, PublishError<T>> {
         let value = value.take().expect("it was refused, so it is still here");
         if !self.life.admits() || self.exclusive {
@@ -179,8 +181,10 @@ impl<T: Send + Sync + 'static> Core<T> {
             let stored = match (at_once, value) {
                 (Some(appended), _) => Ok(appended),
                 (None, None) => unreachable!("what was not stored is still there"),
-                (None, Some(value)) if block == Some(Duration::ZERO) => log.try_append(value),
-                (None, Some(value)) => log.append(value, self.life.within(block), &ctl(&refuse)),
+                (None, Some(value)) if patience.block == Some(Duration::ZERO) => log.try_append(value),
+                (None, Some(value)) => {
+                    log.append(value, self.life.within(patience.block), &ctl(&refuse, patience.cancel))
+                }
             };
             stored.map(|appended| published(at, appended)).map_err(|error| self.explain(at, error))
         })
@@ -218,8 +222,8 @@ impl<T: Send + Sync + 'static> Core<T> {
             }
             AppendError::OutOfMemory(value) => PublishError::OutOfMemory { value, topic, partition },
             AppendError::Closed(value) if self.is_deleted() => PublishError::Deleted { value, topic },
-            // A batch is measured against the capacity before it comes here, and nobody else can cancel: what is left is
-            // the seal.
+            AppendError::Cancelled(value) => PublishError::Cancelled { value, topic, partition },
+            // A batch is measured against the capacity before it comes here: what is left is the seal.
             other => PublishError::Closed { value: other.into_value(), topic },
         }
     }
@@ -356,8 +360,8 @@ pub(crate) fn share(partition: u32, appended: AppendedAll) -> Share {
 
 /// Waits end early where `refuse` says that this thread serves the group that limits. Only handlers can: for others
 /// nobody has to ask, nor to pass wakes on to them.
-pub(crate) fn ctl<'a>(refuse: &'a dyn Fn(u64) -> bool) -> AppendCtl<'a> {
-    AppendCtl { refuse: context::current().map(|_| refuse), ..AppendCtl::default() }
+pub(crate) fn ctl<'a>(refuse: &'a dyn Fn(u64) -> bool, cancel: Option<&'a Canceller>) -> AppendCtl<'a> {
+    AppendCtl { refuse: context::current().map(|_| refuse), cancel, ..AppendCtl::default() }
 }
 
 #[cfg(all(test, not(ringlog_loom)))]
@@ -366,6 +370,6 @@ mod tests {
 
     #[test]
     fn outside_handlers_nobody_asks_who_serves_the_limiting_group() {
-        assert!(ctl(&|_| true).refuse.is_none());
+        assert!(ctl(&|_| true, None).refuse.is_none());
     }
 }

@@ -186,6 +186,16 @@ pub enum PublishError<T> {
         /// The topic.
         topic: Arc<str>,
     },
+    /// The canceller that was given was used, and there was no room.
+    #[error("{topic}/{partition}: cancelled while it waited for room")]
+    Cancelled {
+        /// The value.
+        value: T,
+        /// The topic.
+        topic: Arc<str>,
+        /// The partition.
+        partition: u32,
+    },
     /// A page of the partition could not be allocated. Free memory, or prefault the topic.
     #[error("{topic}/{partition}: no memory for another page")]
     OutOfMemory {
@@ -215,6 +225,9 @@ impl<T> PublishError<T> {
                 (value, PublishError::NoSuchPartition { value: (), topic, partition, partitions })
             }
             Self::Exclusive { value, topic } => (value, PublishError::Exclusive { value: (), topic }),
+            Self::Cancelled { value, topic, partition } => {
+                (value, PublishError::Cancelled { value: (), topic, partition })
+            }
             Self::OutOfMemory { value, topic, partition } => {
                 (value, PublishError::OutOfMemory { value: (), topic, partition })
             }
@@ -239,6 +252,7 @@ impl<T> fmt::Debug for PublishError<T> {
             Self::WouldDeadlock { .. } => "WouldDeadlock",
             Self::NoSuchPartition { .. } => "NoSuchPartition",
             Self::Exclusive { .. } => "Exclusive",
+            Self::Cancelled { .. } => "Cancelled",
             Self::OutOfMemory { .. } => "OutOfMemory",
         };
         write!(f, "{variant}({self})")

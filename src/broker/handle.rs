@@ -172,7 +172,7 @@ impl Broker {
     ///
     /// Not done within `limit` of the broker's clock, or asked by a handler of this broker; see [`DrainError`].
     pub fn drain(&self, limit: Duration) -> Result<(), DrainError> {
-        self.0.drain(limit)
+        self.0.drain(limit, None)
     }
 
     /// Closes the broker in three steps and says what each group did and left.
@@ -191,7 +191,7 @@ impl Broker {
     /// waits for nothing: the lanes are told to stop, the record in hand counts
     /// as left, and if another close is under way the account is as things stand.
     pub fn close(&self, limit: Option<Duration>) -> Account {
-        self.0.close(limit)
+        self.0.close(limit, None)
     }
 
     pub(super) fn inner(&self) -> &Inner {

@@ -5,6 +5,7 @@ mod account;
 mod assign;
 mod auto;
 mod batch;
+mod cancel;
 mod close;
 mod committed;
 mod config;

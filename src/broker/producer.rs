@@ -2,11 +2,13 @@
 #![forbid(unsafe_code)]
 
 use super::batch::{self, Stored};
+use super::cancel::Patience;
 use super::core::{self, Core, Published, ctl, published};
 use super::error::{BatchError, PublishError, Share};
 use crate::log::LogProducer;
 use crate::sync::Arc;
 use crate::time::Deadline;
+use crate::wait::Canceller;
 use std::fmt;
 use std::time::Duration;
 
@@ -98,7 +100,7 @@ impl<T: Send + Sync + 'static> Producer<T> {
     pub fn publish_batch(&mut self, values: impl IntoIterator<Item = T>) -> Result<Vec<Share>, BatchError<T>> {
         let mut values = values.into_iter().fuse();
         if !self.direct || self.core.plans() {
-            return self.publish_gathered(Vec::new(), None, values);
+            return self.publish_gathered(Vec::new(), None, values, Patience::of(self.core.block));
         }
         let staging = Staging(self);
         let left_over = staging.0.stage(&mut values);
@@ -106,7 +108,8 @@ impl<T: Send + Sync + 'static> Producer<T> {
         if left_over.is_none() && staging.0.core.life.admits() && staging.0.store_staged(&mut stored) {
             return Ok(stored);
         }
-        staging.0.publish_gathered(stored, left_over, values)
+        let patience = Patience::of(staging.0.core.block);
+        staging.0.publish_gathered(stored, left_over, values, patience)
     }
 
     /// Routes values and puts them where they will lie, for as long as there are any and there is room. The one for which
@@ -135,11 +138,12 @@ impl<T: Send + Sync + 'static> Producer<T> {
 
     /// The way of batches for which there is no room: takes back what is staged, gathers the rest, and waits.
     #[cold]
-    fn publish_gathered(
+    pub(super) fn publish_gathered(
         &mut self,
         stored: Vec<Share>,
         left_over: Option<(u32, T)>,
         values: impl Iterator<Item = T>,
+        patience: Patience<'_>,
     ) -> Result<Vec<Share>, BatchError<T>> {
         let core = self.core.clone();
         let mut shares = batch::shares(core.partitions.get());
@@ -153,8 +157,8 @@ impl<T: Send + Sync + 'static> Producer<T> {
             if !core.life.admits() {
                 return Err((share, core.refuse(())));
             }
-            let deadline = *deadline.get_or_insert_with(|| core.life.within(core.block));
-            self.append_share(partition, share, deadline).inspect(|share| last.stored(share))
+            let deadline = *deadline.get_or_insert_with(|| core.life.within(patience.block));
+            self.append_share(partition, share, deadline, patience.cancel).inspect(|share| last.stored(share))
         })
     }
 
@@ -210,13 +214,17 @@ impl<T: Send + Sync + 'static> Producer<T> {
         })
     }
 
+    pub(super) fn core(&self) -> &Core<T> {
+        &self.core
+    }
+
     /// The partition that [`Producer::publish`] would choose, without publishing.
     pub fn partition_for(&self, value: &T) -> u32 {
         self.core.router.route(value, || self.turn)
     }
 
     #[inline(always)]
-    fn route(&mut self, value: &T) -> u32 {
+    pub(super) fn route(&mut self, value: &T) -> u32 {
         let turn = &mut self.turn;
         self.core.router.route(value, || {
             let now = *turn;
@@ -242,17 +250,17 @@ impl<T: Send + Sync + 'static> Producer<T> {
                 }
             }
         }
-        self.append_slow(at, &mut value, block(&self.core))
+        self.append_patiently(at, &mut value, Patience::of(block(&self.core)))
     }
 
     /// What could not be stored at once: keeps last values, waits, or says why not.
     #[cold]
     #[inline(never)]
-    fn append_slow(
+    pub(super) fn append_patiently(
         &mut self,
         at: u32,
         value: &mut Option<T>,
-        block: Option<Duration>,
+        patience: Patience<'_>,
     ) -> Result<Published, PublishError<T>> {
         let (core, value) = (&self.core, value.take().expect("it was refused, so it is still here"));
         if !core.life.admits() {
@@ -272,20 +280,28 @@ impl<T: Send + Sync + 'static> Producer<T> {
             let stored = match (at_once, value) {
                 (Some(appended), _) => Ok(appended),
                 (None, None) => unreachable!("what was not stored is still there"),
-                (None, Some(value)) if block == Some(Duration::ZERO) => log.try_append(value),
-                (None, Some(value)) => log.append(value, core.life.within(block), &ctl(&refuse)),
+                (None, Some(value)) if patience.block == Some(Duration::ZERO) => log.try_append(value),
+                (None, Some(value)) => {
+                    log.append(value, core.life.within(patience.block), &ctl(&refuse, patience.cancel))
+                }
             };
             stored.map(|appended| published(at, appended)).map_err(|error| core.explain(at, error))
         })
     }
 
-    fn append_share(&mut self, partition: u32, mut share: Vec<T>, deadline: Deadline) -> Stored<T> {
+    fn append_share(
+        &mut self,
+        partition: u32,
+        mut share: Vec<T>,
+        deadline: Deadline,
+        cancel: Option<&Canceller>,
+    ) -> Stored<T> {
         let core = &self.core;
         if let Some(full) = core.full_as_planned(partition) {
             return Err((share, PublishError::Full { value: (), full }));
         }
         let refuse = |tag| core.groups.stepped_here(tag);
-        match self.logs[partition as usize].append_all(&mut share, deadline, &ctl(&refuse)) {
+        match self.logs[partition as usize].append_all(&mut share, deadline, &ctl(&refuse, cancel)) {
             Ok(appended) => Ok(core::share(partition, appended)),
             Err(error) => Err((share, core.explain(partition, error))),
         }

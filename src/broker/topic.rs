@@ -2,11 +2,13 @@
 #![forbid(unsafe_code)]
 
 use super::batch::{self, Spoilt, Stored};
+use super::cancel::Patience;
 use super::core::{self, Core, Published, ctl};
 use super::error::{BatchError, PublishError, Share};
 use crate::log::Log;
 use crate::sync::Arc;
 use crate::time::Deadline;
+use crate::wait::Canceller;
 use std::fmt;
 use std::time::Duration;
 
@@ -146,6 +148,14 @@ impl<T: Send + Sync + 'static> Topic<T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn publish_batch(&self, values: impl IntoIterator<Item = T>) -> Result<Vec<Share>, BatchError<T>> {
+        self.store_batch(values, Patience::of(self.0.block))
+    }
+
+    pub(super) fn store_batch(
+        &self,
+        values: impl IntoIterator<Item = T>,
+        patience: Patience<'_>,
+    ) -> Result<Vec<Share>, BatchError<T>> {
         let core = &*self.0;
         let capacity = core.capacity();
         let shares = batch::shares(core.partitions.get());
@@ -156,8 +166,8 @@ impl<T: Send + Sync + 'static> Topic<T> {
             if !core.life.admits() || core.exclusive {
                 return Err((share, core.refuse(())));
             }
-            let deadline = *deadline.get_or_insert_with(|| core.life.within(core.block));
-            core.append_share(partition, share, deadline).inspect(|share| last.stored(share))
+            let deadline = *deadline.get_or_insert_with(|| core.life.within(patience.block));
+            core.append_share(partition, share, deadline, patience.cancel).inspect(|share| last.stored(share))
         })
     }
 
@@ -223,12 +233,18 @@ impl<T: Send + Sync + 'static> Core<T> {
         }
     }
 
-    fn append_share(&self, partition: u32, mut share: Vec<T>, deadline: Deadline) -> Stored<T> {
+    fn append_share(
+        &self,
+        partition: u32,
+        mut share: Vec<T>,
+        deadline: Deadline,
+        cancel: Option<&Canceller>,
+    ) -> Stored<T> {
         if let Some(full) = self.full_as_planned(partition) {
             return Err((share, PublishError::Full { value: (), full }));
         }
         let refuse = |tag| self.groups.stepped_here(tag);
-        match self.logs[partition as usize].append_all(&mut share, deadline, &ctl(&refuse)) {
+        match self.logs[partition as usize].append_all(&mut share, deadline, &ctl(&refuse, cancel)) {
             Ok(appended) => Ok(core::share(partition, appended)),
             Err(error) => Err((share, self.explain(partition, error))),
         }

@@ -49,6 +49,7 @@ impl Canceller {
         self.0.cancelled.load(Ordering::Acquire)
     }
 
+    #[doc(hidden)]
     /// Rings `bell` on [`cancel`](Canceller::cancel) for as long as the registration lives. Look at
     /// [`is_cancelled`](Canceller::is_cancelled) after registering.
     pub fn register(&self, bell: &Bell) -> Cancellable<'_> {
