@@ -46,7 +46,7 @@ pub use broker::{Bytes, Message, NewMessage, ORIGIN_HEADER, RedriveError, Republ
 #[cfg(not(ringlog_loom))]
 pub use broker::{Last, LastError, LastValue, LastValues, LastValuesIter, LeaveError};
 #[cfg(not(ringlog_loom))]
-pub use group::{Assignment, Assignor, Deal, Delivery, RoundRobinAssignor, Standing, StickyAssignor};
+pub use group::{Assignment, Assignor, Deal, Delivery, LeftOverError, RoundRobinAssignor, Standing, StickyAssignor};
 #[cfg(not(ringlog_loom))]
 pub use group::{
     Backoff, Batch, BatchOutcome, CommitError, ConfigError, ControlError, Executor, Failure, FileOffsets, Gap,

@@ -301,7 +301,7 @@ impl<T: Send + Sync + 'static> AnyTopic for Core<T> {
 
     fn fence(&self) {
         for group in self.groups.all().iter().filter(|group| !group.is_quiet()) {
-            group.delete();
+            group.fence();
         }
     }
 

@@ -20,6 +20,7 @@ mod key;
 mod lag;
 mod last;
 mod leave;
+mod leftover;
 mod letters;
 mod life;
 mod member;

@@ -1,0 +1,81 @@
+//! What a stopped group had not done, for who wants to have it all the same.
+#![forbid(unsafe_code)]
+
+use super::Group;
+use super::lane::Lane;
+use super::record::{Batch, Lent, Record};
+use crate::log::Read;
+use crate::sync::{Arc, lock};
+
+/// Why a group's leftovers are not to be had.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LeftOverError {
+    /// The group is still at work, or may be again: nothing is left over yet. Close its broker first.
+    #[error("group '{group}' has nothing left over yet: its broker is not closed")]
+    Open {
+        /// The group.
+        group: Arc<str>,
+    },
+    /// The group was deleted, and what it had not done was given up with it.
+    #[error("group '{group}' was deleted")]
+    Deleted {
+        /// The group.
+        group: Arc<str>,
+    },
+}
+
+impl<T: Send + Sync + 'static> Group<T> {
+    /// Refuses from now on what members have still in hand: late acknowledgements of a close that did not wait. The cursors
+    /// stay where they are, and gate.
+    pub fn fence(&self) {
+        self.lanes.iter().filter(|lane| lane.word.load().is_held()).for_each(|lane| lane.fence());
+        self.call_back();
+        self.progress.notify();
+    }
+
+    /// Shows each record that is not done, by partition and in order, and says how many there were.
+    pub fn left_over(&self, mut visit: impl FnMut(&Record<'_, T>)) -> Result<u64, LeftOverError> {
+        let group = self.name.clone();
+        if self.lanes.iter().any(|lane| lane.word.load().is_ended()) {
+            return Err(LeftOverError::Deleted { group });
+        }
+        if !self.is_closed() || !self.lanes.iter().all(|lane| lane.log.is_closed()) {
+            return Err(LeftOverError::Open { group });
+        }
+        Ok(self.lanes.iter().map(|lane| self.show(lane, &mut visit)).sum())
+    }
+
+    fn show(&self, lane: &Lane<T>, visit: &mut impl FnMut(&Record<'_, T>)) -> u64 {
+        let mut reader = lane.log.reader(lane.gate.position()).covered_by(lane.gate.clone());
+        let (mut shown, mut lost) = (0, 0);
+        loop {
+            // One at a time: where records have an age, the next one may be too old by then.
+            let next = match lane.log.read(&mut reader, 1) {
+                Read::Ready(run) => {
+                    let next = run.first().plus(1);
+                    let batch =
+                        Batch { lent: Lent::Run(run), home: &self.home, partition: lane.partition, attempt: 1, lost };
+                    visit(&batch.get(0));
+                    (shown, lost) = (shown + 1, 0);
+                    next
+                }
+                Read::Gap(gap) => {
+                    lost += gap.len();
+                    gap.to
+                }
+                Read::Pending => return shown,
+            };
+            reader.jump(next);
+        }
+    }
+}
+
+impl<T: Send + Sync + 'static> Lane<T> {
+    /// Commits of what is in hand are refused from now on.
+    fn fence(&self) {
+        let _control = lock(&self.control);
+        self.gate.bump();
+        self.word.nudge();
+    }
+}
