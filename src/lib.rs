@@ -51,8 +51,8 @@ pub use group::{Assignment, Assignor, Deal, Delivery, LeftOverError, RoundRobinA
 pub use group::{
     Backoff, Batch, BatchOutcome, CommitError, ConfigError, ControlError, Executor, Failure, FileOffsets, Gap,
     GroupConfig, GroupError, GroupOffset, GroupStats, IntoBatchOutcome, IntoOutcome, LagAlarm, LaneStats, Letter,
-    MemoryOffsets, NAME_BYTES_MAX, NameError, OffsetStore, Once, Outcome, Pick, Place, PlaceError, Record, Redriven,
-    Retry, Run, SeekTo, StartAt, Step, StoreError, StoreFailure, SubscribeError,
+    MemoryOffsets, NAME_BYTES_MAX, NameError, OffsetError, OffsetStore, Once, Outcome, Pick, Place, PlaceError, Record,
+    Redriven, Retry, Run, SeekTo, StartAt, Step, StoreError, StoreFailure, SubscribeError,
 };
 pub use log::{Retain, Timestamps};
 pub use sync::futex::{Futex, Woken};

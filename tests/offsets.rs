@@ -3,7 +3,8 @@ mod lab;
 
 use lab::{CAPACITIES, Inbox, Lab, balanced, group};
 use ringlog::{
-    Broker, CommitError, ControlError, Group, GroupConfig, GroupOffset, Record, SeekTo, TopicConfig, WaitPolicy,
+    Broker, CommitError, ControlError, Group, GroupConfig, GroupOffset, OffsetError, Record, SeekTo, TopicConfig,
+    WaitPolicy,
 };
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
@@ -200,5 +201,63 @@ fn a_replaying_group_pins_what_it_reads_again() {
         lab.settle();
         assert_eq!(inbox.offsets(0), (landed..end + room).collect::<Vec<_>>());
         assert_eq!(balanced(&group).replayed(), end - landed);
+    }
+}
+
+// the least of all cursors, which goes back with a group that does
+#[test]
+fn a_partition_says_what_every_group_has_passed() {
+    for capacity in CAPACITIES {
+        let lab = Lab::new(0);
+        let topic = lab.topic(1, capacity);
+        let passed = || topic.partition_stats(0).unwrap().passed;
+        lab.feed(&topic, 0, 0..1);
+        assert_eq!(passed(), 0, "nobody is there who could have passed anything");
+        let (one, two) = (group(&topic), topic.group("late", GroupConfig::earliest()).unwrap());
+        assert_eq!(two.stats().lanes[0].start, 0);
+        take_in(&one, &lab);
+        lab.settle();
+        assert_eq!(passed(), 0);
+        take_in(&two, &lab);
+        lab.settle();
+        assert_eq!(passed(), 1);
+        two.seek(0, SeekTo::Earliest).unwrap();
+        assert_eq!(passed(), 0);
+        two.pause();
+        lab.feed(&topic, 0, 1..capacity as u64);
+        assert!(topic.publish(0).is_err());
+        two.delete();
+        lab.settle();
+        assert_eq!(passed(), capacity as u64);
+        one.delete();
+        assert_eq!(Some(passed()), topic.earliest(0));
+    }
+}
+
+// A-49, X33
+#[test]
+fn an_offset_that_is_gone_says_where_the_log_begins() {
+    for capacity in CAPACITIES {
+        let lab = Lab::new(0);
+        let config = TopicConfig::<u64>::new().capacity(capacity).drop_oldest();
+        let topic = lab.broker.create_topic("ticks", config).unwrap();
+        let group = topic.group("g", GroupConfig::latest()).unwrap();
+        (0..2 * capacity as u64).for_each(|n| assert!(topic.publish(n).is_ok()));
+        let (first, end) = (capacity as u64, 2 * capacity as u64);
+        for offset in [0, first - 1] {
+            match group.seek_exact(0, offset) {
+                Err(OffsetError::Gone { offset: asked, earliest, .. }) => {
+                    assert_eq!((asked, earliest), (offset, first))
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        for offset in [end + 1, 1 << 40, u64::MAX] {
+            assert!(matches!(group.seek_exact(0, offset), Err(OffsetError::Beyond { end: at, .. }) if at == end));
+        }
+        let stats = balanced(&group);
+        assert_eq!((stats.replayed(), stats.lanes[0].committed), (0, 0), "nothing was moved");
+        assert_eq!((group.seek_exact(0, first), group.seek_exact(0, end)), (Ok(first), Ok(end)));
+        assert!(matches!(group.seek_exact(1, 0), Err(OffsetError::Control(ControlError::NoPartition { .. }))));
     }
 }

@@ -249,6 +249,28 @@ fn a_commit_against_a_seek() {
     );
 }
 
+/// Of a commit and a move that both are from one place, exactly one comes about.
+#[test]
+fn a_commit_against_one_from_outside() {
+    Model::new("commit against one from outside").at_least(4).run(&["owner", "outside"], |tally| {
+        let ring = ring::<u64>(4, Producers::Shared);
+        let gate = ring.join(Start::End, 0);
+        (0..4).for_each(|n| assert!(ring.try_push(n).is_ok()));
+        let owner = {
+            let gate = gate.clone();
+            thread::spawn(move || gate.commit(0, Seq::ZERO, Seq::new(3)).is_ok())
+        };
+        let outside = {
+            let (ring, gate) = (ring.clone(), gate.clone());
+            thread::spawn(move || ring.seek_from(&gate, Some(Seq::ZERO), Seq::new(1)).is_ok())
+        };
+        let (owner, outside) = (owner.join().unwrap(), outside.join().unwrap());
+        assert_ne!(owner, outside, "both or neither");
+        tally.saw(if owner { "owner" } else { "outside" });
+        assert_eq!(gate.snapshot(), if owner { (Seq::new(3), 0) } else { (Seq::new(1), 1) });
+    });
+}
+
 #[test]
 fn a_commit_against_a_takeover() {
     Model::new("commit against takeover").at_least(10).run(

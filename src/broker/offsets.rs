@@ -7,7 +7,7 @@ use super::handle::Broker;
 use super::registry::AnyTopic;
 use super::timer::Timed;
 use super::topic::Topic;
-use crate::group::{CommitError, ControlError, Group as Inner, GroupError, GroupOffset, StoreFailure};
+use crate::group::{CommitError, ControlError, Group as Inner, GroupError, GroupOffset, OffsetError, StoreFailure};
 use crate::sync::{Arc, Weak};
 use crate::time::Time;
 
@@ -90,6 +90,33 @@ impl<T: Send + Sync + 'static> Group<T> {
     /// ```
     pub fn commit(&self, partition: u32, expected: u64, new: u64) -> Result<u64, CommitError> {
         self.inner().commit(partition, expected, new)
+    }
+
+    /// As [`Group::seek`] to an offset, but instead of the nearest one that exists it takes none: an offset that is gone, or
+    /// lies beyond the end, is an error that says where the log begins or ends, and the cursor stays where it is.
+    ///
+    /// What is there when it is looked at may go before the cursor arrives, where records may: then it lands at the earliest,
+    /// and says so.
+    ///
+    /// # Errors
+    ///
+    /// [`OffsetError::Gone`], [`OffsetError::Beyond`]; no such partition; the group was deleted, or its broker closed.
+    ///
+    /// ```
+    /// use ringlog::{Broker, GroupConfig, TopicConfig};
+    ///
+    /// let broker = Broker::new();
+    /// let topic = broker.create_topic("ticks", TopicConfig::<u64>::new().capacity(2).drop_oldest())?;
+    /// let group = topic.group("screen", GroupConfig::latest())?;
+    /// topic.publish_batch(0..2)?;
+    /// topic.publish_batch(2..4)?;
+    /// let refused = group.seek_exact(0, 1).unwrap_err();
+    /// assert_eq!(refused.to_string(), "offset 1 was trimmed from ticks/0; earliest is 2");
+    /// assert_eq!(group.seek_exact(0, 2)?, 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn seek_exact(&self, partition: u32, offset: u64) -> Result<u64, OffsetError> {
+        self.inner().seek_exact(partition, offset)
     }
 
     /// Saves in the group's [store](crate::GroupConfig::offset_store) what has changed since it was saved, and returns when

@@ -5,6 +5,7 @@ use super::topic::{PublishCounts, Topic};
 use crate::group::Standing;
 use crate::log::Log;
 use crate::ring::{Keeper, Kept};
+use crate::seq::Seq;
 use crate::sync::Arc;
 
 /// One partition in figures, as plain data. Each is exact while nobody is at work; what moved while they were read may show
@@ -19,6 +20,9 @@ pub struct PartitionStats {
     pub earliest: u64,
     /// The offset that the next record gets, which is how many were ever published.
     pub end: u64,
+    /// What every group has passed: the least of their cursors. While there is no group, the earliest offset retained. It
+    /// goes back when a group does.
+    pub passed: u64,
     /// Publishes that found no room and waited.
     pub blocked: u64,
     /// Publishes that found no room and gave up, at once or after a wait.
@@ -42,9 +46,10 @@ impl PartitionStats {
 
     pub(super) fn of<T: Send + Sync + 'static>(partition: u32, log: &Log<T>) -> Self {
         let (earliest, end, counts) = (log.earliest().get(), log.end().get(), log.counts());
+        let passed = log.low_water().map_or(earliest, Seq::get);
         let (pages, pages_aside) = (log.ring().pages_made() as u64, log.ring().pages_aside() as u64);
         let (blocked, rejected, dropped, expired) = (counts.blocked, counts.rejected, counts.dropped, counts.expired);
-        Self { partition, earliest, end, blocked, rejected, dropped, expired, pages, pages_aside }
+        Self { partition, earliest, end, passed, blocked, rejected, dropped, expired, pages, pages_aside }
     }
 }
 

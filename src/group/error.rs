@@ -137,6 +137,39 @@ pub struct StoreFailure {
     pub message: String,
 }
 
+/// A seek to just one offset found that it is not there.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum OffsetError {
+    /// It is gone. Read on from the earliest that is retained.
+    #[error("offset {offset} was trimmed from {topic}/{partition}; earliest is {earliest}")]
+    Gone {
+        /// The topic.
+        topic: Arc<str>,
+        /// The partition.
+        partition: u32,
+        /// The offset asked for.
+        offset: u64,
+        /// Where the log now begins.
+        earliest: u64,
+    },
+    /// It has not been published yet, and is not the next one either.
+    #[error("offset {offset} of {topic}/{partition} is not there yet; the next one is {end}")]
+    Beyond {
+        /// The topic.
+        topic: Arc<str>,
+        /// The partition.
+        partition: u32,
+        /// The offset asked for.
+        offset: u64,
+        /// The offset that the next record gets.
+        end: u64,
+    },
+    /// No such partition, or the group was deleted, or its broker closed.
+    #[error(transparent)]
+    Control(#[from] ControlError),
+}
+
 /// An offset was not committed from outside.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]

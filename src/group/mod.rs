@@ -48,7 +48,7 @@ pub mod word;
 pub use assign::{Assignor, Deal, RoundRobinAssignor, StickyAssignor};
 pub use config::{ConfigError, GroupConfig, LETTERS};
 pub use deal::Assignment;
-pub use error::{CommitError, ControlError, GroupError, StoreFailure, SubscribeError};
+pub use error::{CommitError, ControlError, GroupError, OffsetError, StoreFailure, SubscribeError};
 pub use executor::{Executor, Place, PlaceError, Run, Seat, Step, Task, Turn};
 pub use gap::Gap;
 pub use group::{Group, GroupSpec, Retire};

@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::Group;
-use super::error::{CommitError, ControlError};
+use super::error::{CommitError, ControlError, OffsetError};
 use super::lane::Lane;
 use super::offset_store::GroupOffset;
 use super::place::{SeekTo, at, by_time, within};
@@ -76,6 +76,19 @@ impl<T: Send + Sync + 'static> Group<T> {
                 Err(CommitError::Elsewhere { group, partition, expected, found })
             }
         }
+    }
+
+    /// Moves a partition's cursor to `offset` if it is there, or is the next one. Else nothing is moved.
+    pub fn seek_exact(&self, partition: u32, offset: u64) -> Result<u64, OffsetError> {
+        let log = &self.lane(partition)?.log;
+        let (earliest, end, topic) = (log.earliest().get(), log.end().get(), self.topic.clone());
+        if offset < earliest {
+            return Err(OffsetError::Gone { topic, partition, offset, earliest });
+        }
+        if offset > end {
+            return Err(OffsetError::Beyond { topic, partition, offset, end });
+        }
+        Ok(self.seek(partition, SeekTo::Offset(offset))?)
     }
 
     /// Tells whom a moved cursor concerns, and says where it is.

@@ -107,6 +107,11 @@ impl Gates {
         Some(true)
     }
 
+    /// Where the group stands that is furthest behind, if there is one.
+    pub(super) fn low_water(&self) -> Option<Seq> {
+        lock(&self.gates).groups.iter().map(|member| member.gate.position()).reduce(Seq::earlier)
+    }
+
     /// Why what of `from..to` is gone is.
     pub(super) fn missed<T: Send + Sync + 'static>(&self, ring: &Ring<T>, from: Seq, to: Seq) -> Missed {
         lock(&self.gates).losses.missed(&range(from, to.earlier(ring.earliest())))

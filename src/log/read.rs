@@ -131,6 +131,11 @@ impl<T: Send + Sync + 'static> Log<T> {
         self.ring().release(gap.from, gap.to);
     }
 
+    /// What every group has passed; `None` while there is no group.
+    pub fn low_water(&self) -> Option<Seq> {
+        self.gates.low_water()
+    }
+
     /// What of `from..to` is gone, without counting it anywhere.
     pub fn missed(&self, from: Seq, to: Seq) -> Missed {
         self.gates.missed(self.ring(), from, to)

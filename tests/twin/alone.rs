@@ -5,7 +5,7 @@ use crate::ops::{Act, From, Keep, Setup, To};
 use crate::parts::{Answer, Call, Gap, Group};
 
 fn plain(partitions: u32, capacity: u64, keep: Keep) -> Setup {
-    let (drops, age, exclusive) = (false, None, false);
+    let (drops, age, exclusive, timed) = (false, None, false, false);
     let (clones, sticky) = (true, false);
     Setup {
         partitions,
@@ -14,6 +14,7 @@ fn plain(partitions: u32, capacity: u64, keep: Keep) -> Setup {
         drops,
         age,
         exclusive,
+        timed,
         attempts: 3,
         backoff: 1,
         letters: 2,

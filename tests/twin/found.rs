@@ -4,10 +4,23 @@ use crate::drive::play;
 use crate::ops::{From, Keep, Op, Setup, To};
 
 fn holds(partitions: u32, ops: &[Op]) {
-    let (keep, drops, age, exclusive) = (Keep::Recent, false, None, false);
+    let (keep, drops, age, exclusive, timed) = (Keep::Recent, false, None, false, false);
     let (capacity, attempts, backoff, letters, seed, clones, sticky) = (2, 1, 0, 2, 0, false, false);
-    let setup =
-        Setup { partitions, capacity, keep, drops, age, exclusive, attempts, backoff, letters, clones, sticky, seed };
+    let setup = Setup {
+        partitions,
+        capacity,
+        keep,
+        drops,
+        age,
+        exclusive,
+        timed,
+        attempts,
+        backoff,
+        letters,
+        clones,
+        sticky,
+        seed,
+    };
     if let Err(said) = play(&setup, ops, |_| ()) {
         panic!("{said}");
     }

@@ -113,6 +113,9 @@ fn the_cases_reach_what_they_are_for() {
         ("called back", 5),
         ("committed from outside", 10),
         ("dealt by the sticky rule", 100),
+        ("by time", 20),
+        ("by time without times", 5),
+        ("by the last few", 20),
     ];
     let missed: Vec<_> = all.iter().filter(|(what, least)| reached.get(what).is_none_or(|n| n < least)).collect();
     assert!(missed.is_empty(), "too rare: {missed:?}\nreached: {reached:#?}");

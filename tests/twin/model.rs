@@ -159,12 +159,7 @@ impl Twin {
     pub(crate) fn add_group(&mut self, name: u8, from: From) {
         let lanes = self.logs.iter_mut().map(|log| {
             (log.base, log.alone) = (None, None);
-            let at = match from {
-                From::Earliest => log.earliest,
-                From::Latest => log.end(),
-                From::Offset(at) => at.clamp(log.earliest, log.end()),
-                From::LastN(n) => log.end().saturating_sub(n).max(log.earliest),
-            };
+            let at = log.place(from);
             Lane { cursor: at, start: at, ..Lane::default() }
         });
         let lanes = lanes.collect();
@@ -182,15 +177,22 @@ impl Twin {
         }
     }
 
+    /// Whether groups may start and be moved there: by time only where records have times.
+    pub(crate) fn knows(&mut self, to: To) -> bool {
+        let known = !matches!(to, To::Time(_)) || self.setup.timed || self.setup.age.is_some();
+        self.note(match to {
+            To::Time(_) if known => "by time",
+            To::Time(_) => "by time without times",
+            To::LastN(_) => "by the last few",
+            _ => "by place",
+        });
+        known
+    }
+
     /// Moves a lane, forgetting its attempts, and says where it landed.
     pub(crate) fn seek(&mut self, name: u8, p: u32, to: To) -> u64 {
         let log = &self.logs[p as usize];
-        let at = match to {
-            To::Earliest => log.earliest,
-            To::Latest => log.end(),
-            To::Offset(at) => at.clamp(log.earliest, log.end()),
-            To::LastN(n) => log.end().saturating_sub(n).max(log.earliest),
-        };
+        let at = log.place(to);
         let lane = &mut self.groups.get_mut(&name).expect("the group exists").lanes[p as usize];
         let back = at < lane.cursor;
         let (_, expired) = log.missing(lane.cursor, at.min(log.earliest));

@@ -5,13 +5,7 @@
 //! shrinking aims at.
 
 /// Where a new group starts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum From {
-    Earliest,
-    Latest,
-    Offset(u64),
-    LastN(u64),
-}
+pub(crate) type From = To;
 
 /// Where a seek aims.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +14,8 @@ pub(crate) enum To {
     Latest,
     Offset(u64),
     LastN(u64),
+    /// In milliseconds.
+    Time(u64),
 }
 
 /// What a handler does with the next record it is given.
@@ -57,6 +53,8 @@ pub(crate) struct Setup {
     /// How many milliseconds a record is kept at most.
     pub(crate) age: Option<u64>,
     pub(crate) exclusive: bool,
+    /// Records have times, without an age too.
+    pub(crate) timed: bool,
     /// Calls of the handler per record before it is buried.
     pub(crate) attempts: u32,
     /// Milliseconds before the first retry; doubled each time, up to `BACKOFF_CAP`.
@@ -180,6 +178,7 @@ impl Setup {
             drops: raw[2] / 3 % 2 == 1,
             age: [None, None, Some(9), Some(60)][usize::from(raw[0] / 3 % 4)],
             exclusive: raw[3] % 3 == 1,
+            timed: raw[3] / 3 % 2 == 1,
             attempts: 1 + u32::from(raw[4] % 3),
             backoff: u64::from(raw[5] % 4),
             letters: [2, 1, 3, 64][usize::from(raw[6] % 4)],
@@ -247,19 +246,21 @@ fn batch(a: u8, b: u8, setup: &Setup) -> Vec<Option<u8>> {
 }
 
 fn from(b: u8, c: u8) -> From {
-    match b % 5 {
-        0 | 1 => From::Earliest,
-        2 => From::Latest,
-        3 => From::LastN(u64::from(c) % 5),
-        _ => From::Offset(u64::from(c) % 24),
+    match b % 8 {
+        0..4 => From::Earliest,
+        4 => From::Latest,
+        5 => From::Offset(u64::from(c) % 24),
+        6 => From::LastN(u64::from(c) % 8),
+        _ => From::Time(u64::from(c)),
     }
 }
 
 fn to(c: u8) -> To {
     match c % 8 {
-        0..4 => To::Earliest,
-        4 if c / 8 % 2 == 0 => To::Latest,
-        4 => To::LastN(u64::from(c) / 16 % 5),
+        0 | 1 => To::Earliest,
+        2 => To::LastN(u64::from(c) / 8),
+        3 => To::Time(u64::from(c) * 2),
+        4 => To::Latest,
         5 => To::Offset(u64::MAX - u64::from(c)),
         _ => To::Offset(u64::from(c) / 8),
     }

@@ -1,6 +1,6 @@
 //! What the twin is made of: plain data, and the little that each piece can say for itself.
 
-use crate::ops::Act;
+use crate::ops::{Act, To};
 use std::collections::{BTreeMap, VecDeque};
 
 /// What the twin says about one publish.
@@ -163,6 +163,20 @@ pub(crate) struct Group {
 impl Log {
     pub(crate) fn end(&self) -> u64 {
         self.serials.len() as u64
+    }
+
+    /// The offset where somebody begins who is sent there.
+    pub(crate) fn place(&self, to: To) -> u64 {
+        let within = |at: u64| at.clamp(self.earliest, self.end());
+        match to {
+            To::Earliest => self.earliest,
+            To::Latest => self.end(),
+            To::Offset(at) => within(at),
+            To::LastN(n) => within(self.end().saturating_sub(n)),
+            To::Time(time) => {
+                (self.earliest..self.end()).find(|at| self.created[*at as usize] >= time).unwrap_or(self.end())
+            }
+        }
     }
 
     /// The last record, with its offset.

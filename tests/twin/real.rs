@@ -4,14 +4,20 @@ use crate::again::Moved;
 use crate::ops::{Act, BACKOFF_CAP, From, Keep, Setup, To};
 use crate::parts::{Answer, Books, Call, Gap, Letter, Seen, Stored};
 use ringlog::{
-    Assignment, Batch, BatchError, BatchOutcome, Broker, BrokerConfig, CommitError, Failure, Group, GroupConfig,
-    IntoBatchOutcome, LaneStats, LeaveError, Manual, ManualClock, Member, Outcome, Pick, Producer, PublishError,
-    Record, Retain, Retry, SeekTo, Share, StartAt, StickyAssignor, Topic, TopicConfig,
+    Assignment, Batch, BatchError, BatchOutcome, Broker, BrokerConfig, CommitError, ControlError, Failure, Group,
+    GroupConfig, GroupError, IntoBatchOutcome, LaneStats, LeaveError, Manual, ManualClock, Member, Outcome, Pick,
+    Producer, PublishError, Record, Retain, Retry, SeekTo, Share, StartAt, StickyAssignor, Time, Timestamps, Topic,
+    TopicConfig,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+
+/// The clock's reading after so many milliseconds.
+fn millis(n: u64) -> Time {
+    Time::ZERO + Duration::from_millis(n)
+}
 
 /// What is published: a number, perhaps a key, and a count of those alive.
 #[derive(Debug)]
@@ -86,6 +92,7 @@ impl Real {
             Some(millis) => config.max_age(Duration::from_millis(millis)),
             None => config,
         };
+        let config = if setup.timed { config.timestamps(Timestamps::Coarse) } else { config };
         // Every second case keeps last values: publishing takes another way then.
         let config = if setup.seed % 2 == 0 { config } else { config.last_value(|event| event.serial) };
         let (topic, producer) = if setup.exclusive {
@@ -168,12 +175,14 @@ impl Real {
         }
     }
 
-    pub(crate) fn add_group(&mut self, name: u8, from: From) {
+    /// False if it is not made, because it would start by time and records have none.
+    pub(crate) fn add_group(&mut self, name: u8, from: From) -> bool {
         let config = match from {
             From::Earliest => GroupConfig::earliest(),
             From::Latest => GroupConfig::latest(),
             From::Offset(at) => GroupConfig::at(at),
             From::LastN(n) => GroupConfig::new(StartAt::LastN(n)),
+            From::Time(time) => GroupConfig::new(StartAt::Time(millis(time))),
         };
         let cap = Duration::from_millis(BACKOFF_CAP);
         let retry = Retry::exponential(self.setup.attempts).first(Duration::from_millis(self.setup.backoff)).max(cap);
@@ -186,8 +195,13 @@ impl Real {
         let config = config.retry(retry).letters(self.setup.letters).on_gap(note);
         let config = if self.setup.clones { config.bury_cloned() } else { config };
         let config = if self.setup.sticky { config.assignor(StickyAssignor) } else { config };
-        let group = self.topic.group(&format!("g{name}"), config).expect("a new group with good settings");
+        let group = match self.topic.group(&format!("g{name}"), config) {
+            Ok(group) => group,
+            Err(GroupError::NoTimes { .. }) => return false,
+            Err(other) => panic!("refused for a reason that cannot be: {other}"),
+        };
         self.groups.insert(name, RealGroup { group, script: Shared::default(), members: Vec::new() });
+        true
     }
 
     /// Joins and returns the new member's name.
@@ -309,14 +323,20 @@ impl Real {
         script.extend(std::iter::repeat_n(act, usize::from(times)));
     }
 
-    pub(crate) fn seek(&self, name: u8, partition: u32, to: To) -> u64 {
+    /// `None` if it is refused, because records have no times.
+    pub(crate) fn seek(&self, name: u8, partition: u32, to: To) -> Option<u64> {
         let to = match to {
             To::Earliest => SeekTo::Earliest,
             To::Latest => SeekTo::Latest,
             To::Offset(at) => SeekTo::Offset(at),
             To::LastN(n) => SeekTo::LastN(n),
+            To::Time(time) => SeekTo::Time(millis(time)),
         };
-        self.groups[&name].group.seek(partition, to).expect("a partition of a living group")
+        match self.groups[&name].group.seek(partition, to) {
+            Ok(landed) => Some(landed),
+            Err(ControlError::NoTimes { .. }) => None,
+            Err(other) => panic!("refused for a reason that cannot be: {other}"),
+        }
     }
 
     /// What handlers and hooks saw since the last time.
