@@ -298,12 +298,12 @@ impl Case {
     }
 
     fn close(&mut self) -> Checked {
-        // A lane that somebody holds calls them back only when it is let go.
+        let account = self.real.broker.close(Some(std::time::Duration::ZERO));
+        // Whoever holds a lane, what it had queued is letters again.
         for group in self.twin.groups.keys().copied().collect::<Vec<_>>() {
-            self.call_back(group)?;
+            self.twin.call_back(group);
         }
         self.twin.closed = true;
-        let account = self.real.broker.close(Some(std::time::Duration::ZERO));
         for (name, group) in &self.twin.groups {
             let Some(left) = account.group("t", &format!("g{name}")) else {
                 return Err(format!("the account has no group {name}"));
