@@ -60,7 +60,7 @@ fn buried(lab: &Lab, topic: &Topic<u64>, n: u64) -> (Group<u64>, Seen, Broken) {
     (group, seen, broken)
 }
 
-// C-18, A-28, A-10
+// C-18, A-28, A-10, A-34
 #[test]
 fn letters_come_back_in_order_before_the_next_record_and_the_books_balance() {
     for capacity in CAPACITIES {
@@ -78,10 +78,13 @@ fn letters_come_back_in_order_before_the_next_record_and_the_books_balance() {
         assert_eq!(group.redriving().iter().map(|letter| letter.offset()).collect::<Vec<_>>(), [1, 3, 5, 7]);
         lab.settle();
         assert!(take(&seen).is_empty(), "a paused lane hands nothing over");
+        let third = ringlog::Position { partition: 0, offset: 5 };
+        assert_eq!(group.delivery(third), Ok(ringlog::Delivery::Redriven));
         group.resume();
         lab.settle();
         let want = [(1, 1, 1, true), (3, 3, 1, true), (5, 5, 1, true), (7, 7, 1, true), (8, 100, 1, false)];
         assert_eq!(take(&seen), want);
+        assert_eq!(group.delivery(third), Ok(ringlog::Delivery::Passed));
         let stats = balanced(&group);
         assert_eq!((stats.acked(), stats.dead(), stats.lag(), stats.skipped()), (9, 4, 0, 0));
         assert_eq!((stats.lanes[0].committed, group.letters().len(), group.redriving().len()), (9, 0, 0));

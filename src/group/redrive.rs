@@ -97,6 +97,11 @@ impl<T> Redrives<T> {
         self.lock().front().map(|head| head.letter.offset())
     }
 
+    /// Whether a letter about this offset is queued, or in hand.
+    pub(super) fn has(&self, offset: u64) -> bool {
+        self.lock().iter().any(|entry| entry.letter.offset() == offset)
+    }
+
     /// When the oldest record that is queued was published.
     pub(super) fn oldest(&self) -> Option<Time> {
         self.lock().iter().filter_map(|entry| entry.letter.published_at()).min()

@@ -59,6 +59,8 @@ pub enum Delivery {
     Acked,
     /// It was given up; its letter is kept.
     Dead,
+    /// It was given up, and its letter is queued to be handed over again, or in a handler's hands.
+    Redriven,
     /// The group is past it: it was acknowledged, or given up with a letter that is not kept any more, or passed over by a
     /// seek or a loss. No list is kept of which, only how many of each; see [`LaneStats`](crate::LaneStats).
     Passed,
@@ -173,6 +175,9 @@ impl<T: Send + Sync + 'static> Group<T> {
     /// What has become of the record at `offset`.
     pub fn delivery(&self, partition: u32, offset: u64) -> Result<Delivery, ControlError> {
         let lane = self.lane(partition)?;
+        if lane.redrives.has(offset) {
+            return Ok(Delivery::Redriven);
+        }
         Ok(lane.delivery(offset, self.clock.now()).unwrap_or_else(|| self.past(lane, offset)))
     }
 
