@@ -4,10 +4,11 @@
 //!
 //! Each lane that has a member has committed up to the end of its partition. Lanes are looked at one after the other
 //! while handlers publish, so one look proves nothing: lane A may be done when we look, then get a record from B's
-//! handler, which commits before we look at B. So we look twice, and demand that every end is what it was, and that nothing
-//! was sent back meanwhile by a seek or a redrive. Ends only rise, and a lane commits a record only after its handler has returned; hence between the two looks there was a moment
-//! at which every lane was at its end and no handler ran. Nobody polls: after a failed look we sleep until a commit, a
-//! hand-over or a stop is announced on the broker's one event of progress.
+//! handler, which commits before we look at B. So we look twice, and demand that every end is what it was, and that
+//! nothing was sent back meanwhile by a seek or a redrive. Ends only rise, and a lane commits a record only after its
+//! handler has returned; hence between the two looks there was a moment at which every lane was at its end and no
+//! handler ran. Nobody polls: after a failed look we sleep until a commit, a hand-over or a stop is announced on the
+//! broker's one event of progress.
 //!
 //! # The steps of a close
 //!
