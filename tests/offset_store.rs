@@ -311,6 +311,26 @@ fn while_one_thread_is_stuck_in_a_save_others_leave_it_word_and_the_newest_is_sa
     assert_eq!(store.1.all(), [offset(0, 5)]);
 }
 
+#[test]
+fn who_asks_for_a_save_while_another_thread_is_at_it_waits_until_his_own_is_done() {
+    let lab = Lab::new(0);
+    let ((says, said), (goes, waits)) = (mpsc::channel(), mpsc::channel());
+    let (topic, store) = (lab.topic(1, 8), Arc::new(Stuck(Mutex::new(Some((says, waits))), MemoryOffsets::new())));
+    let group = topic.group("g", with(&store)).unwrap();
+    join(&group, &lab);
+    work(&topic, &lab, 2);
+    let first = group.clone();
+    let first = std::thread::spawn(move || first.save_offsets().unwrap());
+    said.recv().unwrap();
+    work(&topic, &lab, 3);
+    let (second, kept) = (group.clone(), store.clone());
+    let second = std::thread::spawn(move || second.save_offsets().map(|()| kept.1.all()));
+    lab.clock.wait_for_sleepers(1);
+    goes.send(()).unwrap();
+    assert_eq!(second.join().unwrap(), Ok(vec![offset(0, 5)]));
+    first.join().unwrap();
+}
+
 #[cfg(not(miri))]
 #[test]
 fn a_file_keeps_offsets_over_a_restart() {

@@ -200,9 +200,14 @@ impl State {
 impl<T: Send + Sync + 'static> Group<T> {
     /// Saves what has changed since the last save, if nobody is at it; whoever is does so once more. User code.
     pub fn save_behind(&self) -> Result<(), StoreFailure> {
-        let Some(store) = &self.config.storing.store else { return Ok(()) };
+        self.try_save().unwrap_or(Ok(()))
+    }
+
+    /// `None`: somebody is at it, who will do so once more.
+    fn try_save(&self) -> Option<Result<(), StoreFailure>> {
+        let store = self.config.storing.store.as_ref()?;
         if !lock(&self.saved.state).begin() {
-            return Ok(());
+            return None;
         }
         loop {
             let saved = self.save_once(&**store);
@@ -216,7 +221,7 @@ impl<T: Send + Sync + 'static> Group<T> {
             };
             if !again {
                 self.progress.notify(); // somebody may wait for it
-                return saved.inspect_err(|failure| self.report(failure));
+                return Some(saved.inspect_err(|failure| self.report(failure)));
             }
         }
     }
@@ -246,13 +251,16 @@ impl<T: Send + Sync + 'static> Group<T> {
     /// The same, and when it returns it has been done. In a store that calls it, as [`save_behind`](Self::save_behind).
     pub fn save(&self) -> Result<(), StoreFailure> {
         let busy = || lock(&self.saved.state).busy;
-        if busy() == Some(thread_number()) {
+        if !self.config.storing.is_there() || busy() == Some(thread_number()) {
             return self.save_behind();
         }
-        if busy().is_some() {
-            Sleeper::new(self.clock.clone()).wait([&*self.progress], None, || busy().is_none());
+        let mut sleeper = Sleeper::new(self.clock.clone());
+        loop {
+            if let Some(saved) = self.try_save() {
+                return saved;
+            }
+            sleeper.wait([&*self.progress], None, || busy().is_none());
         }
-        self.save_behind()
     }
 
     /// Whether nobody is saving.
