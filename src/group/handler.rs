@@ -57,7 +57,7 @@ where
         let mut outcome = Outcome::Ack;
         for (index, value) in run.iter().enumerate() {
             let last = index + 1 == len || interrupt.is_set();
-            let record = batch.record(index, value, last);
+            let record = batch.record_of(run, index, value, last);
             match (self.0)(&record).into_outcome() {
                 Outcome::Ack => *done = index + 1,
                 other => {

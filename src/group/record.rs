@@ -253,17 +253,34 @@ impl<'a, T> Batch<'a, T> {
     }
 
     #[inline(always)]
-    pub(super) fn record(&self, index: usize, value: &'a T, last: bool) -> Record<'a, T> {
+    fn record(&self, index: usize, value: &'a T, last: bool) -> Record<'a, T> {
+        self.record_at(self.offset(), self.time_of(index), self.letter(), (index, value, last))
+    }
+
+    /// A record of `run`, which this batch is known to be made of: nothing is asked once more for each record.
+    #[inline(always)]
+    pub(super) fn record_of(&self, run: &Run<'a, T>, index: usize, value: &'a T, last: bool) -> Record<'a, T> {
+        self.record_at(run.first().get(), run.time_of(index), None, (index, value, last))
+    }
+
+    #[inline(always)]
+    fn record_at(
+        &self,
+        first: u64,
+        time: TimeOf<'a>,
+        letter: Option<&'a Letter>,
+        (index, value, last): (usize, &'a T, bool),
+    ) -> Record<'a, T> {
         Record {
             value,
             home: self.home,
             partition: self.partition,
-            offset: self.offset() + index as u64,
+            offset: first + index as u64,
             attempt: if index == 0 { self.attempt } else { 1 },
             last,
             lost: if index == 0 { self.lost } else { 0 },
-            time: self.time_of(index),
-            letter: self.letter(),
+            time,
+            letter,
         }
     }
 }
