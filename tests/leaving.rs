@@ -201,6 +201,32 @@ fn an_ephemeral_group_waits_for_the_record_in_hand_which_counts() {
 
 // X29
 #[test]
+fn who_is_stopped_before_it_is_done_is_told_so_and_its_handler_is_waited_for() {
+    type Stop = fn(&Broker, &Topic<u64>, &Group<u64>);
+    let stops: [Stop; 3] = [
+        |_, _, group| assert!(group.delete()),
+        |broker, _, _| broker.delete_topic("t").unwrap(),
+        |broker, _, _| assert!(!broker.close(Some(Duration::ZERO)).drained),
+    ];
+    for stop in stops {
+        let (broker, topic, group) = setting(4, GroupConfig::earliest());
+        let (member, at, go) = slow(&group, "m");
+        topic.publish_batch(0..3).unwrap();
+        assert_eq!(at.recv_timeout(LONG), Ok(0));
+        thread::scope(|scope| {
+            let leaves = scope.spawn(|| member.leave_drained(LONG));
+            stop(&broker, &topic, &group);
+            go.send(()).unwrap(); // only now does the handler return, and nothing that follows comes
+            let stopped = leaves.join().unwrap().unwrap_err();
+            let LeaveError::Stopped { left, in_hand, .. } = stopped else { panic!("{stopped:?}") };
+            assert!(left >= 2 && !in_hand, "{left} left, in hand: {in_hand}");
+            assert!(at.try_recv().is_err());
+        });
+    }
+}
+
+// X29
+#[test]
 fn who_finds_an_ephemeral_group_going_makes_the_next_one() {
     let (_broker, topic, group) = setting(2, GroupConfig::earliest().ephemeral());
     let (member, at, go) = slow(&group, "m");

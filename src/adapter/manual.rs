@@ -170,7 +170,7 @@ impl Manual {
             return Vec::new();
         }
         let state = self.lock();
-        let asleep = state.visits.iter().filter(|visit| !visit.is_awake() && visit.due.is_none());
+        let asleep = state.visits.iter().filter(|visit| !visit.is_awake());
         let stuck = asleep.filter_map(|visit| {
             let task = state.task(visit.task)?;
             task.ready(visit.lane).then(|| Stranded { place: visit.place.clone(), next: task.next(visit.lane) })

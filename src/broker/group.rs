@@ -8,8 +8,8 @@ use super::life::{BrokerState, Life};
 use super::member::NewMember;
 use super::topic::Topic;
 use crate::group::{
-    ControlError, Group as Inner, GroupConfig, GroupError, GroupSpec, GroupStats, IntoOutcome, LaneStats, Record,
-    SeekTo, SubscribeError,
+    ControlError, Found, Group as Inner, GroupConfig, GroupError, GroupSpec, GroupStats, IntoOutcome, LaneStats,
+    Record, SeekTo, SubscribeError,
 };
 use crate::sync::Arc;
 use std::fmt;
@@ -54,19 +54,21 @@ impl<T: Send + Sync + 'static> Topic<T> {
             return Err(closed());
         }
         let inner = loop {
-            // The store is the user's, and so it is asked before the list is being changed.
-            let stored = match core.groups.find(name) {
-                None => Some(config.load(&core.name, name, self.partitions())?),
+            // Stores and clocks are the user's, and so they are asked before the list is being changed.
+            let found = match core.groups.find(name) {
+                None => Some(config.find(&core.name, name, &core.logs)?),
                 Some(_) => None,
             };
             let (mut made, mut gone) = (false, false);
             // A clone goes in, so that nothing of the user's is dropped while the list is being changed.
             let make = || {
-                (made, gone) = (stored.is_some(), stored.is_none());
-                let stored = stored.ok_or_else(closed)?;
-                Inner::new(GroupSpec { stored, ..self.spec(name, config.clone()) })
+                (made, gone) = (found.is_some(), found.is_none());
+                let found = found.ok_or_else(closed)?;
+                Inner::new(GroupSpec { found, ..self.spec(name, config.clone()) })
             };
-            match core.groups.get_or_make(name, |there| there.check(&config), make, closed) {
+            // One that is just going does not go by its settings any more.
+            let accept = |there: &Inner<T>| if there.is_retired() { Ok(()) } else { there.check(&config) };
+            match core.groups.get_or_make(name, accept, make, closed) {
                 Err(_) if gone => {} // it was there, and was deleted before we had it
                 Ok(inner) if made => break core.look_after(&inner).map(|()| inner)?,
                 Ok(found) if found.is_retired() => drop(core.groups.remove(&found)), // an ephemeral group that is just going
@@ -113,7 +115,7 @@ impl<T: Send + Sync + 'static> Topic<T> {
             name: name.into(),
             logs: core.logs.to_vec(),
             config,
-            stored: Vec::new(),
+            found: Found::default(),
             clock: core.life.clock().clone(),
             random: core.life.random().clone(),
             progress: core.life.progress().clone(),
@@ -291,7 +293,11 @@ impl<T: Send + Sync + 'static> Group<T> {
 
     /// Deletes the group: its members leave without being waited for, its cursors hold nobody back any more, what its
     /// handlers still have in hand is not acknowledged, and its name is free. Whether this call did it.
+    ///
+    /// Its offsets are saved, if it has a store for them, before its name is free and once more when its cursors stand still; it
+    /// waits for that. A group of the same name that somebody makes in between begins at what was saved first.
     pub fn delete(&self) -> bool {
+        let _reported = self.inner.save();
         let removed = self.siblings.remove(&self.inner);
         self.inner.delete();
         removed

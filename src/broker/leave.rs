@@ -47,6 +47,18 @@ pub enum LeaveError {
         /// Whether its handler is still at work on a record; it will not get another one.
         in_hand: bool,
     },
+    /// The group was deleted, or its topic, or its broker closed, before it had done everything.
+    #[error("member '{member}' of group '{group}' was stopped with {left} records to do{}", at_work(*in_hand))]
+    Stopped {
+        /// The group.
+        group: Arc<str>,
+        /// The member.
+        member: Arc<str>,
+        /// How many of the records that were its to do it has not done.
+        left: u64,
+        /// Whether its handler is still at work on a record; it will not get another one.
+        in_hand: bool,
+    },
     /// A handler of this broker asked, or one on a worker that serves both. It has not left: what it would wait for can only
     /// be done when the handler returns. Use [`Member::leave`].
     #[error("a handler cannot wait for member '{member}' of group '{group}' to be done; use leave()")]
@@ -99,7 +111,7 @@ impl<T: Send + Sync + 'static> Member<T> {
     ///
     /// # Errors
     ///
-    /// Not done in time, or asked by a handler that it would have to wait for; see [`LeaveError`]. Out already: nothing to
+    /// Not done in time, stopped before that (group or topic deleted, broker closed), or asked by a handler that it would have to wait for; see [`LeaveError`]. Out already: nothing to
     /// wait for but a record in hand.
     pub fn leave_drained(&self, limit: Duration) -> Result<(), LeaveError> {
         self.leave_when_done(limit, None)
@@ -121,13 +133,16 @@ impl<T: Send + Sync + 'static> Member<T> {
         }
         let (begun, deadline) = (self.life.clock().now(), self.life.within(Some(limit)));
         let goals = self.group.goals(self.id);
-        self.life.wait_until(deadline, cancel, || self.group.left_of(self.id, &goals) == 0);
+        let its_turn_is_over = || self.group.is_closed() || self.group.left_of(self.id, &goals) == 0;
+        self.life.wait_until(deadline, cancel, its_turn_is_over);
         let left = self.group.left_of(self.id, &goals);
+        let stopped = self.group.is_closed();
         self.leave();
-        let ended = self.life.wait_until(deadline, cancel, || !self.group.has_in_hand(self.id));
-        let in_hand = self.group.has_in_hand(self.id);
+        let ended = self.life.wait_until(deadline, cancel, || !self.group.has_in_hand(self.id, &goals));
+        let in_hand = self.group.has_in_hand(self.id, &goals);
         match ended {
             _ if left == 0 && !in_hand => Ok(()),
+            _ if stopped => Err(LeaveError::Stopped { group, member, left, in_hand }),
             Ended::Cancelled => Err(LeaveError::Cancelled { group, member, left, in_hand }),
             Ended::Done | Ended::TimedOut if cancel.is_some_and(Canceller::is_cancelled) => {
                 Err(LeaveError::Cancelled { group, member, left, in_hand })

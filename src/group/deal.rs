@@ -9,8 +9,9 @@ use super::Group;
 use super::assign::{Assignor, Deal, RoundRobinAssignor};
 use super::error::SubscribeError;
 use super::executor::Seat;
+use super::lane::Lane;
 use super::roster::{Member, Roster};
-use super::word::MemberId;
+use super::word::{MemberId, Word};
 use crate::sync::atomic::Ordering;
 use crate::sync::{Arc, lock};
 use std::cell::RefCell;
@@ -86,8 +87,8 @@ impl<T: Send + Sync + 'static> Group<T> {
     }
 
     /// A member is all the way in: every lane goes to whom it belongs from now on.
-    pub(super) fn welcome(&self, id: MemberId) {
-        lock(&self.roster).joined(id);
+    pub(super) fn welcome(&self) {
+        lock(&self.roster).joined();
         let dealt = self.deal();
         self.announce(&dealt);
     }
@@ -97,6 +98,9 @@ impl<T: Send + Sync + 'static> Group<T> {
         dealt.rings.iter().for_each(|seat| seat.ring());
         // A handler that waits for room may now be waiting for its own thread: it looks again.
         dealt.moved.iter().for_each(|&partition| self.lanes[partition].log.not_full().wake_all());
+        if !dealt.moved.is_empty() {
+            self.progress.notify();
+        }
     }
 
     /// Asks whose each lane shall be, and gives it to them.
@@ -174,6 +178,7 @@ impl<T: Send + Sync + 'static> Group<T> {
     /// An ephemeral group goes when its last member has left and has nothing in hand any more.
     fn retire_when_empty(&self) {
         if self.config.ephemeral && lock(&self.roster).is_retired() && self.is_quiet() {
+            let _reported = self.save(); // before somebody makes another one of its name
             (self.retire)(self);
             self.delete();
         }
@@ -217,21 +222,11 @@ impl<T: Send + Sync + 'static> Group<T> {
         self.stop();
         let ended = self.lanes.iter().filter(|lane| lane.end()).count();
         self.call_back();
-        for seat in self.seats() {
-            seat.ring();
-        }
         self.progress.notify();
         if ended > 0 {
-            let _reported = self.save_behind();
+            let _reported = self.save();
         }
         ended > 0
-    }
-
-    /// Everybody's seats, of those who are leaving too.
-    fn seats(&self) -> Rings {
-        let roster = lock(&self.roster);
-        let holders = self.lanes.iter().filter_map(|lane| roster.find(lane.word.load().owner()));
-        roster.members().iter().chain(holders).flat_map(|member| member.seats.iter().cloned()).collect()
     }
 
     /// Who has which partitions, and which are on their way: members in join order, those with none too.
@@ -255,18 +250,25 @@ impl<T: Send + Sync + 'static> Group<T> {
         own.map(|lane| (lane.partition, lane.log.end().get())).collect()
     }
 
-    /// How much of that it has not done yet. What has become another's is not its to do any more.
+    /// How much of that it has not done yet. What has become another's is not its to do any more; what has become nobody's,
+    /// because the group was stopped, is.
     pub fn left_of(&self, id: MemberId, goals: &[(u32, u64)]) -> u64 {
         let left = |&(partition, goal): &(u32, u64)| {
             let lane = &self.lanes[partition as usize];
-            if lane.word.load().target() == id { lane.left_before(goal) } else { 0 }
+            let target = lane.word.load().target();
+            // Asked in this order: a stop closes the group before it takes the lanes.
+            let its = target == id || (target == MemberId::NOBODY && self.is_closed());
+            if its { lane.left_before(goal) } else { 0 }
         };
         goals.iter().map(left).sum()
     }
 
-    /// Whether a lane is in its hands.
-    pub fn has_in_hand(&self, id: MemberId) -> bool {
-        self.lanes.iter().map(|lane| lane.word.load()).any(|word| word.is_held() && word.owner() == id)
+    /// Whether a lane is in its hands. One that is over does not say in whose, but whoever has it had it as a goal.
+    pub fn has_in_hand(&self, id: MemberId, goals: &[(u32, u64)]) -> bool {
+        let its = |lane: &Arc<Lane<T>>, word: Word| {
+            word.owner() == id || (word.is_ended() && goals.iter().any(|(partition, _)| *partition == lane.partition))
+        };
+        self.lanes.iter().map(|lane| (lane, lane.word.load())).any(|(lane, word)| word.is_held() && its(lane, word))
     }
 
     /// Whether a member of that name is in.

@@ -10,7 +10,7 @@ use super::home::{Closing, Home};
 use super::lane::Lane;
 use super::letters::Letters;
 use super::name;
-use super::place::start_in;
+use super::place::{Found, start_in};
 use super::roster::Roster;
 use super::saving::Saved;
 use super::stats::{GroupStats, LaneStats};
@@ -33,8 +33,8 @@ pub struct GroupSpec<T> {
     pub logs: Vec<Arc<Log<T>>>,
     /// The settings.
     pub config: GroupConfig<T>,
-    /// What the settings' store said of each partition.
-    pub stored: Vec<Option<u64>>,
+    /// Where it begins.
+    pub found: Found,
     /// The broker's clock.
     pub clock: Arc<dyn Clock>,
     /// The broker's dice.
@@ -83,7 +83,7 @@ pub struct Group<T> {
 impl<T: Send + Sync + 'static> Group<T> {
     /// Makes the group and its lanes; from now on it gates.
     pub fn new(spec: GroupSpec<T>) -> Result<Arc<Self>, GroupError> {
-        let GroupSpec { topic, name, logs, config, stored, clock, random, progress, broker, closing, retire } = spec;
+        let GroupSpec { topic, name, logs, config, found, clock, random, progress, broker, closing, retire } = spec;
         if let Err(reason) = name::check(&name) {
             return Err(GroupError::Name { topic, reason });
         }
@@ -93,9 +93,8 @@ impl<T: Send + Sync + 'static> Group<T> {
             return Err(GroupError::NoTimes { topic, group: name });
         }
         let lanes = logs.into_iter().zip(0..).map(|(log, partition)| {
-            let start = start_in(&log, config.start);
-            let known = stored.get(partition as usize).copied().flatten();
-            Arc::new(Lane::new(log, partition, start, known))
+            let start = start_in(&log, config.start, found.place(partition));
+            Arc::new(Lane::new(log, partition, start, found.stored(partition)))
         });
         let lanes = lanes.collect();
         Ok(Arc::new(Group {
@@ -103,7 +102,7 @@ impl<T: Send + Sync + 'static> Group<T> {
             letters: Letters::new(config.letters),
             commit_bound: usize::try_from(eighth).unwrap_or(usize::MAX).max(1),
             home: Home { topic: topic.clone(), closing },
-            saved: Saved::new(stored, clock.now(), &config.storing),
+            saved: Saved::new(found.stored, found.now, &config.storing),
             raised: Raised::default(),
             roster: Mutex::new(Roster::default()),
             bad_deals: AtomicU64::new(0),

@@ -144,7 +144,7 @@ impl<T: Send + Sync + 'static> Group<T> {
             let (group, member) = (self.name.clone(), join.name.clone());
             return Err(SubscribeError::NotPlaced { group, member, reason });
         }
-        self.welcome(member.id);
+        self.welcome();
         Ok(member.id)
     }
 }

@@ -304,7 +304,7 @@ impl<T> fmt::Debug for Held<T> {
 
 #[cfg(all(test, not(ringlog_loom)))]
 mod tests {
-    use super::super::{Closing, Group, GroupConfig, GroupSpec, Join, Run};
+    use super::super::{Closing, Found, Group, GroupConfig, GroupSpec, Join, Run};
     use super::Id;
     use crate::log::{Log, LogConfig, Retain};
     use crate::ring::Producers;
@@ -322,9 +322,9 @@ mod tests {
         let (progress, broker) = (Arc::new(Event::new(Wake::All)), Id::fresh());
         let (topic, name, config) = ("t".into(), "g".into(), GroupConfig::earliest());
         let random = Arc::new(SeededRandom::new(1));
-        let (logs, stored, closing) = (vec![log], Vec::new(), Closing::default());
+        let (logs, found, closing) = (vec![log], Found::default(), Closing::default());
         let retire = Box::new(|_: &Group<u64>| ());
-        let spec = GroupSpec { topic, name, logs, config, stored, clock, random, progress, broker, closing, retire };
+        let spec = GroupSpec { topic, name, logs, config, found, clock, random, progress, broker, closing, retire };
         Group::new(spec).unwrap()
     }
 

@@ -63,7 +63,7 @@ pub use offset_store::{GroupOffset, MemoryOffsets, OffsetStore, StoreError};
 pub use once::Once;
 pub use outcome::{BatchOutcome, Failure, IntoBatchOutcome, IntoOutcome, Outcome, PANIC};
 pub use pick::Pick;
-pub use place::{SeekTo, StartAt};
+pub use place::{Found, SeekTo, StartAt};
 pub use record::{Batch, Record};
 pub use redrive::Redriven;
 pub use retry::{Backoff, Retry};

@@ -1,7 +1,7 @@
 //! Offsets in a small file of text.
 #![forbid(unsafe_code)]
 
-use super::offset_store::{GroupOffset, OffsetStore, StoreError, Table, listed, put};
+use super::offset_store::{GroupOffset, OffsetStore, StoreError, Table, forget, listed, put};
 use crate::sync::{Mutex, lock};
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -15,7 +15,7 @@ const HEADER: &str = "ringlog offsets 1";
 /// hold.
 ///
 /// The whole file is written anew under another name beside it, brought to the disk and renamed, so that what is there is
-/// whole, whenever the process ends; the file is small. One process at a time may use it, through one `FileOffsets`.
+/// whole, whenever the process ends; the file is small, and each save of a group costs that. One process at a time may use it, through one `FileOffsets`.
 #[derive(Debug)]
 pub struct FileOffsets {
     path: PathBuf,
@@ -43,6 +43,22 @@ impl FileOffsets {
         listed(&lock(&self.table))
     }
 
+    /// Forgets a group of a topic; deleting a group does not, so that it may be made again and go on. Whether it knew it.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be written; nothing is forgotten then.
+    pub fn forget(&self, topic: &str, group: &str) -> io::Result<bool> {
+        let mut table = lock(&self.table);
+        let mut next = table.clone();
+        if !forget(&mut next, topic, group) {
+            return Ok(false);
+        }
+        self.write(&next)?;
+        *table = next;
+        Ok(true)
+    }
+
     /// Writes `table` in place of what is there.
     fn write(&self, table: &Table) -> io::Result<()> {
         let mut text = format!("{HEADER}\n");
@@ -65,6 +81,10 @@ impl OffsetStore for FileOffsets {
     }
 
     fn save(&self, offsets: &[GroupOffset]) -> Result<(), StoreError> {
+        let unfit = |name: &str| name.is_empty() || name.contains(char::is_control);
+        if let Some(offset) = offsets.iter().find(|offset| unfit(&offset.topic) || unfit(&offset.group)) {
+            return Err(format!("{:?} and {:?} do not both fit on a line", offset.topic, offset.group).into());
+        }
         let mut table = lock(&self.table);
         let mut next = table.clone();
         put(&mut next, offsets);

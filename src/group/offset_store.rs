@@ -67,6 +67,11 @@ impl MemoryOffsets {
     pub fn all(&self) -> Vec<GroupOffset> {
         listed(&lock(&self.0))
     }
+
+    /// Forgets a group of a topic; deleting a group does not, so that it may be made again and go on. Whether it knew it.
+    pub fn forget(&self, topic: &str, group: &str) -> bool {
+        forget(&mut lock(&self.0), topic, group)
+    }
 }
 
 impl OffsetStore for MemoryOffsets {
@@ -88,6 +93,12 @@ pub(super) fn listed(table: &Table) -> Vec<GroupOffset> {
         next: *next,
     };
     table.iter().map(offset).collect()
+}
+
+pub(super) fn forget(table: &mut Table, topic: &str, group: &str) -> bool {
+    let before = table.len();
+    table.retain(|(its_topic, its_group, _), _| **its_topic != *topic || **its_group != *group);
+    table.len() < before
 }
 
 pub(super) fn put(table: &mut Table, offsets: &[GroupOffset]) {

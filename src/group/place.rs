@@ -1,9 +1,12 @@
 //! Where a cursor is to go: said by the user, found in a partition.
 #![forbid(unsafe_code)]
 
+use super::config::GroupConfig;
+use super::error::GroupError;
 use crate::log::Log;
 use crate::ring::Start;
 use crate::seq::Seq;
+use crate::sync::Arc;
 use crate::time::Time;
 use std::time::SystemTime;
 
@@ -74,12 +77,45 @@ impl SeekTo {
     }
 }
 
-/// Where a new cursor starts in `log`. Runs no destructor.
-pub(super) fn start_in<T: Send + Sync + 'static>(log: &Log<T>, start: StartAt) -> Start {
-    match start {
-        StartAt::Earliest | StartAt::Committed => Start::Earliest,
-        StartAt::Latest => Start::End,
-        _ => Start::At(by_time(log, start.place()).unwrap_or_else(|| at(log, start.place()))),
+/// What was found out for a new group before it is made: by the user's store and clock, and by looking at many records, so
+/// under no lock.
+#[derive(Clone, Debug, Default)]
+pub struct Found {
+    /// What the store said of each partition.
+    pub(super) stored: Vec<Option<u64>>,
+    /// Where in each partition a start by time is.
+    pub(super) places: Vec<Option<u64>>,
+    /// The time.
+    pub(super) now: Time,
+}
+
+impl Found {
+    pub(super) fn stored(&self, partition: u32) -> Option<u64> {
+        self.stored.get(partition as usize).copied().flatten()
+    }
+
+    pub(super) fn place(&self, partition: u32) -> Option<u64> {
+        self.places.get(partition as usize).copied().flatten()
+    }
+}
+
+impl<T: Send + Sync + 'static> GroupConfig<T> {
+    /// Finds out where a group of these settings begins in `logs`. User code.
+    pub(crate) fn find(&self, topic: &Arc<str>, group: &str, logs: &[Arc<Log<T>>]) -> Result<Found, GroupError> {
+        let stored = self.load(topic, group, (0..).take(logs.len()))?;
+        let places = logs.iter().map(|log| by_time(log, self.start.place()).map(Seq::get)).collect();
+        let now = logs.first().map_or(Time::ZERO, |log| log.clock().now());
+        Ok(Found { stored, places, now })
+    }
+}
+
+/// Where a new cursor starts in `log`, in which a start by time was found at `place`. Runs no destructor.
+pub(super) fn start_in<T: Send + Sync + 'static>(log: &Log<T>, start: StartAt, place: Option<u64>) -> Start {
+    match (start, place) {
+        (StartAt::Earliest | StartAt::Committed, _) => Start::Earliest,
+        (StartAt::Latest, _) => Start::End,
+        (_, Some(place)) => Start::At(within(log, place)),
+        (_, None) => Start::At(at(log, start.place())),
     }
 }
 

@@ -49,6 +49,8 @@ pub struct Redriven {
 
 /// A letter on its way back.
 struct Entry<T> {
+    /// Which one it is: a letter that was called back may be queued again while its handler still runs.
+    ticket: u64,
     letter: Letter,
     value: Arc<T>,
     /// How often it has failed since it was queued.
@@ -64,11 +66,22 @@ impl<T> Clone for Entry<T> {
 }
 
 /// The queue of one lane.
-pub(super) struct Redrives<T>(Mutex<VecDeque<Entry<T>>>);
+pub(super) struct Redrives<T>(Mutex<Queue<T>>);
+
+struct Queue<T> {
+    entries: VecDeque<Entry<T>>,
+    last: u64,
+}
 
 impl<T> Default for Redrives<T> {
     fn default() -> Self {
-        Redrives(Mutex::new(VecDeque::new()))
+        Redrives(Mutex::new(Queue { entries: VecDeque::new(), last: 0 }))
+    }
+}
+
+impl<T> Queue<T> {
+    fn head(&mut self, ticket: u64) -> Option<&mut Entry<T>> {
+        self.entries.front_mut().filter(|head| head.ticket == ticket)
     }
 }
 
@@ -79,22 +92,22 @@ impl<T> fmt::Debug for Redrives<T> {
 }
 
 impl<T> Redrives<T> {
-    fn lock(&self) -> MutexGuard<'_, VecDeque<Entry<T>>> {
+    fn lock(&self) -> MutexGuard<'_, Queue<T>> {
         lock(&self.0)
     }
 
     /// How many are queued, the one in hand included.
     pub(super) fn len(&self) -> u64 {
-        self.lock().len() as u64
+        self.lock().entries.len() as u64
     }
 
     fn head(&self) -> Option<Entry<T>> {
-        self.lock().front().cloned()
+        self.lock().entries.front().cloned()
     }
 
     /// The offset of what comes next.
     pub(super) fn next(&self) -> Option<u64> {
-        self.lock().front().map(|head| head.letter.offset())
+        self.lock().entries.front().map(|head| head.letter.offset())
     }
 
     /// Whether a letter about this offset is queued, or in hand.
@@ -104,34 +117,34 @@ impl<T> Redrives<T> {
 
     /// When the oldest record that is queued was published.
     pub(super) fn oldest(&self) -> Option<Time> {
-        self.lock().iter().filter_map(|entry| entry.letter.published_at()).min()
+        self.lock().entries.iter().filter_map(|entry| entry.letter.published_at()).min()
     }
 
     /// Whether a step would hand something over without waiting for a time.
     pub(super) fn is_ready(&self) -> bool {
-        self.lock().front().is_some_and(|head| head.due.is_none())
+        self.lock().entries.front().is_some_and(|head| head.due.is_none())
     }
 
     fn letters(&self) -> Vec<Letter> {
-        self.lock().iter().map(|entry| entry.letter.clone()).collect()
+        self.lock().entries.iter().map(|entry| entry.letter.clone()).collect()
     }
 
-    /// Takes the head out, if it is still `letter`'s, and does `first` right before that.
-    fn pop<R>(&self, word: &LaneWord, letter: &Letter, first: impl FnOnce() -> R) -> Option<(Entry<T>, R)> {
+    /// Takes the head out, if it still is the one with this ticket, and does `first` right before that.
+    fn pop<R>(&self, word: &LaneWord, ticket: u64, first: impl FnOnce() -> R) -> Option<(Entry<T>, R)> {
         let mut queue = self.lock();
-        queue.front().filter(|head| head.letter.is(letter))?;
+        queue.head(ticket)?;
         let done = first();
-        let head = queue.pop_front();
-        if queue.is_empty() {
+        let head = queue.entries.pop_front();
+        if queue.entries.is_empty() {
             word.redriven();
         }
         head.map(|head| (head, done))
     }
 
-    /// Notes how the head, if it is still `letter`'s, fares.
-    fn note(&self, letter: &Letter, failures: u32, due: Option<Time>) -> bool {
+    /// Notes how the head fares, if it still is the one with this ticket.
+    fn note(&self, ticket: u64, failures: u32, due: Option<Time>) -> bool {
         let mut queue = self.lock();
-        let Some(head) = queue.front_mut().filter(|head| head.letter.is(letter)) else { return false };
+        let Some(head) = queue.head(ticket) else { return false };
         (head.failures, head.due) = (failures, due);
         true
     }
@@ -152,11 +165,15 @@ impl<T: Send + Sync + 'static> Lane<T> {
             return None;
         }
         let mut queue = self.redrives.lock();
-        let (taken, no_room) = store.take(letters, bound.saturating_sub(queue.len()));
-        let entry = |letter: Letter| letter.record().map(|value| Entry { value, letter, failures: 0, due: None });
-        let before = queue.len();
-        queue.extend(taken.into_iter().filter_map(entry));
-        let queued = queue.len() - before;
+        let Queue { entries, last } = &mut *queue;
+        let (taken, no_room) = store.take(letters, bound.saturating_sub(entries.len()));
+        let entry = |letter: Letter| {
+            *last += 1;
+            letter.record().map(|value| Entry { ticket: *last, value, letter, failures: 0, due: None })
+        };
+        let before = entries.len();
+        entries.extend(taken.into_iter().filter_map(entry));
+        let queued = entries.len() - before;
         if queued > 0 {
             self.counters.replayed.add(queued as u64);
             self.word.redrive();
@@ -170,7 +187,7 @@ impl<T: Send + Sync + 'static> Lane<T> {
         let (entries, out) = {
             let _control = lock(&self.control);
             let mut queue = self.redrives.lock();
-            let entries = std::mem::take(&mut *queue);
+            let entries = std::mem::take(&mut queue.entries);
             self.word.redriven();
             self.counters.skipped.add(entries.len() as u64);
             let out = store.restore(entries.iter().map(|entry| entry.letter.clone()).collect());
@@ -228,6 +245,9 @@ impl<T: Send + Sync + 'static> Group<T> {
     fn call_back_of(&self, partition: usize) -> usize {
         let (count, out) = self.lanes[partition].call_back(&self.letters);
         out.into_iter().for_each(|letter| self.lose(Some(letter)));
+        if count > 0 {
+            self.ring_for(partition); // it may be asleep until the next attempt of what is gone
+        }
         count
     }
 
@@ -283,11 +303,11 @@ pub(super) fn serve<T: Send + Sync + 'static, D: Deliver<T>>(
 
 /// Acts on what became of the letter in hand. `None`: it is done.
 fn finish<T: Send + Sync + 'static>(group: &Group<T>, lane: &Lane<T>, head: &Entry<T>, settled: Option<Settled>) {
-    let (counters, letter) = (&lane.counters, &head.letter);
-    let pop = |first: &mut dyn FnMut() -> Option<Letter>| lane.redrives.pop(&lane.word, letter, first);
+    let counters = &lane.counters;
+    let pop = |first: &mut dyn FnMut() -> Option<Letter>| lane.redrives.pop(&lane.word, head.ticket, first);
     let again = |after: Duration, failures| {
         let due = (!after.is_zero()).then(|| group.clock.now().after(after));
-        let noted = lane.redrives.note(letter, failures, due);
+        let noted = lane.redrives.note(head.ticket, failures, due);
         counters.retried.add(u64::from(noted));
         noted
     };
@@ -313,7 +333,7 @@ fn finish<T: Send + Sync + 'static>(group: &Group<T>, lane: &Lane<T>, head: &Ent
             stored
         }
         Some(Settled::Again { after, failures }) => again(after, failures),
-        Some(Settled::Untouched) => lane.redrives.note(letter, head.failures, None),
+        Some(Settled::Untouched) => lane.redrives.note(head.ticket, head.failures, None),
         Some(Settled::Singly { .. }) => again(Duration::ZERO, head.failures),
     };
     counters.refused.add(u64::from(!stored));

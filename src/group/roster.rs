@@ -19,8 +19,6 @@ pub(super) struct Member {
     pub(super) left: Arc<AtomicBool>,
     /// How many tasks it still has: one for each seat.
     tasks: usize,
-    /// Whether it has come all the way in: its tasks found somebody to run them.
-    joined: bool,
 }
 
 impl Member {
@@ -37,6 +35,8 @@ pub(super) struct Roster {
     leaving: Vec<Member>,
     last_id: u32,
     closed: bool,
+    /// Somebody was in all the way.
+    begun: bool,
     /// Counts comings and goings, so that an assignor's answer is known to be of today.
     version: u64,
     /// The last member has left, and the group goes with it.
@@ -59,15 +59,15 @@ impl Roster {
         }
         let left = Arc::new(AtomicBool::new(false));
         let (id, tasks) = (self.fresh_id(), seats.len());
-        let member = Member { id, name: name.clone(), seats, left, tasks, joined: false };
+        let member = Member { id, name: name.clone(), seats, left, tasks };
         self.members.push(member.clone());
         self.version += 1;
         Ok(member)
     }
 
-    /// Its tasks have somebody to run them.
-    pub(super) fn joined(&mut self, id: MemberId) {
-        self.members.iter_mut().filter(|member| member.id == id).for_each(|member| member.joined = true);
+    /// Somebody has come all the way in: its tasks have somebody to run them.
+    pub(super) fn joined(&mut self) {
+        self.begun = true;
     }
 
     /// A number that nobody has. The numbers go round after a million joins; a group never has so many at once.
@@ -83,14 +83,14 @@ impl Roster {
         }
     }
 
-    /// Takes a member out; `None` if it is not in. With the last one of an `ephemeral` group nobody comes in any more; one
-    /// who never came all the way in does not count.
+    /// Takes a member out; `None` if it is not in. With the last one of an `ephemeral` group nobody comes in any more, unless
+    /// nobody ever came all the way in.
     pub(super) fn remove(&mut self, id: MemberId, ephemeral: bool) -> Option<Member> {
         let at = self.members.iter().position(|member| member.id == id)?;
         let member = self.members.remove(at);
         self.leaving.push(member.clone());
         self.version += 1;
-        if ephemeral && member.joined && self.members.is_empty() {
+        if ephemeral && self.begun && self.members.is_empty() {
             (self.closed, self.retired) = (true, true);
         }
         Some(member)

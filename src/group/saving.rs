@@ -126,7 +126,12 @@ impl<T> GroupConfig<T> {
     }
 
     /// What the store says about a group before it is made: the offset of each partition. User code.
-    pub(crate) fn load(&self, topic: &Arc<str>, group: &str, partitions: u32) -> Result<Vec<Option<u64>>, GroupError> {
+    pub(super) fn load(
+        &self,
+        topic: &Arc<str>,
+        group: &str,
+        partitions: impl Iterator<Item = u32>,
+    ) -> Result<Vec<Option<u64>>, GroupError> {
         let Some(store) = &self.storing.store else { return Ok(Vec::new()) };
         let load = |partition| {
             let failed = |message| GroupError::NotLoaded {
@@ -135,7 +140,7 @@ impl<T> GroupConfig<T> {
             };
             called(|| store.load(topic, group, partition)).map_err(failed)
         };
-        (0..partitions).map(load).collect()
+        partitions.map(load).collect()
     }
 }
 
@@ -176,11 +181,16 @@ impl Saved {
 }
 
 impl State {
-    /// Becomes the one who saves; false if somebody is at it, who will do so once more.
+    /// Becomes the one who saves; false if somebody is at it, who will do so once more, unless that is the store which asks.
     fn begin(&mut self) -> bool {
-        self.again = self.busy.is_some();
-        self.busy.get_or_insert_with(thread_number);
-        !self.again
+        match self.busy {
+            None => self.busy = Some(thread_number()),
+            Some(other) => {
+                self.again |= other != thread_number();
+                return false;
+            }
+        }
+        true
     }
 
     fn stored(&self, partition: u32) -> Option<u64> {
@@ -200,20 +210,19 @@ impl State {
 impl<T: Send + Sync + 'static> Group<T> {
     /// Saves what has changed since the last save, if nobody is at it; whoever is does so once more. User code.
     pub fn save_behind(&self) -> Result<(), StoreFailure> {
-        self.try_save().unwrap_or(Ok(()))
+        match &self.config.storing.store {
+            Some(store) if lock(&self.saved.state).begin() => self.save_begun(&**store),
+            _ => Ok(()),
+        }
     }
 
-    /// `None`: somebody is at it, who will do so once more.
-    fn try_save(&self) -> Option<Result<(), StoreFailure>> {
-        let store = self.config.storing.store.as_ref()?;
-        if !lock(&self.saved.state).begin() {
-            return None;
-        }
+    /// Saves until nobody has asked for it meanwhile.
+    fn save_begun(&self, store: &dyn OffsetStore) -> Result<(), StoreFailure> {
         loop {
-            let saved = self.save_once(&**store);
+            let saved = self.save_once(store).inspect_err(|failure| self.report(failure));
             let again = {
                 let mut state = lock(&self.saved.state);
-                let again = std::mem::take(&mut state.again) && saved.is_ok();
+                let again = std::mem::take(&mut state.again);
                 if !again {
                     state.busy = None;
                 }
@@ -221,7 +230,7 @@ impl<T: Send + Sync + 'static> Group<T> {
             };
             if !again {
                 self.progress.notify(); // somebody may wait for it
-                return Some(saved.inspect_err(|failure| self.report(failure)));
+                return saved;
             }
         }
     }
@@ -248,18 +257,18 @@ impl<T: Send + Sync + 'static> Group<T> {
         }
     }
 
-    /// The same, and when it returns it has been done. In a store that calls it, as [`save_behind`](Self::save_behind).
+    /// The same, and when it returns it has been done. A store that calls it has it done already.
     pub fn save(&self) -> Result<(), StoreFailure> {
+        let Some(store) = &self.config.storing.store else { return Ok(()) };
         let busy = || lock(&self.saved.state).busy;
-        if !self.config.storing.is_there() || busy() == Some(thread_number()) {
-            return self.save_behind();
-        }
-        let mut sleeper = Sleeper::new(self.clock.clone());
         loop {
-            if let Some(saved) = self.try_save() {
-                return saved;
+            if lock(&self.saved.state).begin() {
+                return self.save_begun(&**store);
             }
-            sleeper.wait([&*self.progress], None, || busy().is_none());
+            if busy() == Some(thread_number()) {
+                return Ok(());
+            }
+            Sleeper::new(self.clock.clone()).wait([&*self.progress], None, || busy().is_none());
         }
     }
 

@@ -91,6 +91,8 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> MemberTask<T, D> {
     #[cold]
     #[inline(never)]
     fn obey(&mut self, index: usize, turn: Turn) -> Option<Step> {
+        // Handing over asks assignors, stores and hooks: user code.
+        let _here = context::enter(Here { executor: self.executor, broker: self.group.broker });
         let slot = &mut self.slots[index];
         let word = slot.lane.word.load();
         slot.seen = word;
@@ -119,7 +121,6 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> MemberTask<T, D> {
         }
         let Some(held) = &mut slot.held else { return Some(Step::Elsewhere) };
         if let Some(gap) = held.untold.take() {
-            let _here = context::enter(Here { executor: self.executor, broker: self.group.broker });
             self.group.tell(slot.lane.partition, &gap);
         }
         if held.epoch != slot.lane.gate.epoch() {
@@ -130,7 +131,8 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> MemberTask<T, D> {
         if slot.lane.word.load().is_ended() {
             return self.obey(index, turn);
         }
-        word.redrives().then(|| self.redrives(index, turn))
+        let redrives = slot.seen.redrives();
+        redrives.then(|| self.redrives(index, turn))
     }
 
     fn redrives(&mut self, index: usize, turn: Turn) -> Step {
@@ -138,7 +140,6 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> MemberTask<T, D> {
             return Step::Elsewhere;
         };
         let interrupt = Interrupt { word: &lane.word, seen: *seen };
-        let _here = context::enter(Here { executor: turn.executor, broker: self.group.broker });
         lane.counters.serving.set(turn.executor.get());
         let step = redrive::serve(&self.group, lane, handlers.of(index), interrupt, turn);
         lane.counters.serving.set(0);
@@ -353,9 +354,10 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> MemberTask<T, D> {
 }
 
 impl<T: Send + Sync + 'static, D: Deliver<T>> Drop for MemberTask<T, D> {
-    /// Leaves, hands over every lane, and drops the handlers: user code, contained, under no lock, and as one of our
-    /// handlers, which must not wait for this thread either.
+    /// Leaves, hands over every lane, and drops the handlers: user code (as are assignors, stores and hooks), contained, under
+    /// no lock, and as one of our handlers, which must not wait for this thread either.
     fn drop(&mut self) {
+        let _here = context::enter(Here { executor: self.executor, broker: self.group.broker });
         self.group.leave(self.member);
         for slot in &mut self.slots {
             if let Some(held) = slot.held.take() {
@@ -364,7 +366,6 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> Drop for MemberTask<T, D> {
             }
         }
         self.group.forget(self.member);
-        let _here = context::enter(Here { executor: self.executor, broker: self.group.broker });
         drop_contained(self.handlers.take());
     }
 }

@@ -68,9 +68,14 @@ impl<T: Send + Sync + 'static> Log<T> {
     /// records have no times.
     pub fn at_time(&self, time: Time) -> Option<Seq> {
         self.stamps()?;
+        // What comes while it looks is later than what it was asked about, or was asked about the future.
+        let end = self.end();
         let mut reader = self.reader(self.earliest_only());
         loop {
             let at = reader.position();
+            if !at.precedes(end) {
+                return Some(at);
+            }
             match reader.peek_times() {
                 PeekTimes::Ready(times) => {
                     let len = times.iter().len() as u64;

@@ -1,0 +1,146 @@
+//! Letters that are called back on their way to their group, at any moment.
+mod lab;
+
+use lab::{CAPACITIES, Lab, balanced};
+use ringlog::{Group, GroupConfig, Outcome, Pick, Record, Retry, StartAt};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+fn config(attempts: u32) -> GroupConfig<u64> {
+    GroupConfig::new(StartAt::Earliest).retry(Retry::constant(attempts, Duration::from_millis(5))).bury_cloned()
+}
+
+#[test]
+fn a_handler_may_redrive_and_call_back_what_it_has_in_hand_which_then_is_refused() {
+    let lab = Lab::new(11);
+    let topic = lab.topic(1, 8);
+    let group = topic.group("g", config(1)).unwrap();
+    let (inside, calls) = (group.clone(), Arc::new(Mutex::new(Vec::new())));
+    let noted = calls.clone();
+    let handler = move |r: &Record<'_, u64>| {
+        let call = noted.lock().unwrap().len();
+        noted.lock().unwrap().push((r.offset(), r.is_redriven()));
+        match call {
+            0 => Err("bury me"),
+            1 => {
+                assert_eq!(inside.redrive(Pick::all()).unwrap().queued, 1);
+                Ok(())
+            }
+            2 => {
+                assert_eq!(inside.call_back(), 1, "the one in hand");
+                Err("nobody listens")
+            }
+            _ => Ok(()),
+        }
+    };
+    group.member("m").run(&lab.manual).subscribe(handler).unwrap();
+    lab.feed(&topic, 0, 0..3);
+    lab.settle();
+    assert_eq!(*calls.lock().unwrap(), [(0, false), (1, false), (0, true), (2, false)]);
+    let stats = balanced(&group);
+    assert_eq!((stats.acked(), stats.dead(), stats.refused(), stats.replayed(), stats.skipped()), (2, 1, 1, 1, 1));
+    assert_eq!((group.letters().len(), group.letters()[0].message()), (1, "bury me"));
+}
+
+#[test]
+fn what_a_handler_makes_of_a_letter_called_back_does_not_touch_the_one_that_is_queued_now() {
+    for outcome in [0, 1, 2] {
+        let lab = Lab::new(14);
+        let topic = lab.topic(1, 8);
+        let group = topic.group("g", config(2)).unwrap();
+        let (inside, seen) = (group.clone(), Arc::new(Mutex::new(Vec::new())));
+        let noted = seen.clone();
+        let handler = move |r: &Record<'_, u64>| {
+            if !r.is_redriven() {
+                return Outcome::reject("bury");
+            }
+            noted.lock().unwrap().push(r.offset());
+            if noted.lock().unwrap().len() > 1 {
+                return Outcome::Ack;
+            }
+            assert_eq!(inside.call_back(), 2);
+            inside.redrive(Pick::when(|letter| letter.offset() == 1)).unwrap();
+            [Outcome::Ack, Outcome::retry("again"), Outcome::reject("no")].into_iter().nth(outcome).unwrap()
+        };
+        group.member("m").run(&lab.manual).subscribe(handler).unwrap();
+        lab.feed(&topic, 0, 0..2);
+        lab.settle();
+        group.redrive(Pick::all()).unwrap();
+        lab.finish();
+        assert_eq!(*seen.lock().unwrap(), [0, 1]);
+        let (stats, letters) = (balanced(&group), group.letters());
+        assert_eq!((stats.refused(), stats.acked(), stats.dead(), stats.lag()), (1, 1, 2, 0));
+        assert_eq!((letters.len(), letters[0].offset(), letters[0].message()), (1, 0, "bury"));
+    }
+}
+
+// A lane that waits for the next attempt of a letter goes on with its records as soon as that is called back.
+#[test]
+fn a_lane_wakes_when_what_it_waits_for_is_called_back() {
+    for capacity in CAPACITIES {
+        let lab = Lab::new(7);
+        let (topic, seen) = (lab.topic(1, capacity), Arc::new(Mutex::new(Vec::new())));
+        let take = || std::mem::take(&mut *seen.lock().unwrap());
+        let group = topic.group("g", config(2).retry(Retry::constant(2, Duration::from_secs(3_600)))).unwrap();
+        let broken = Arc::new(AtomicBool::new(true));
+        let handler = {
+            let (broken, seen) = (broken.clone(), seen.clone());
+            move |r: &Record<'_, u64>| {
+                seen.lock().unwrap().push((r.offset(), r.is_redriven()));
+                match (broken.load(Ordering::Relaxed), r.is_redriven()) {
+                    (false, _) => Outcome::Ack,
+                    (true, false) => Outcome::reject("broken"),
+                    (true, true) => Outcome::retry("still broken"),
+                }
+            }
+        };
+        group.member("m").run(&lab.manual).subscribe(handler).unwrap();
+        topic.publish(1).unwrap();
+        lab.manual.run(100);
+        assert_eq!(group.redrive(Pick::all()).unwrap().queued, 1);
+        lab.manual.run(100);
+        assert_eq!(take(), [(0, false), (0, true)]);
+        broken.store(false, Ordering::Relaxed);
+        topic.publish(2).unwrap();
+        lab.manual.run(100);
+        assert_eq!(take(), [], "it comes behind the letter, which waits for an hour");
+        assert_eq!(group.call_back(), 1);
+        assert!(lab.manual.stranded().is_empty());
+        lab.manual.run(100);
+        assert_eq!(take(), [(1, false)]);
+        balanced(&group);
+    }
+}
+
+// What a handler makes of a letter is refused once it was called back, even if the same letter is queued anew by then.
+#[test]
+fn a_letter_that_was_called_back_and_queued_anew_is_handed_over_anew() {
+    let lab = Lab::new(8);
+    let topic = lab.topic(1, 4);
+    let (calls, again) = (Arc::new(Mutex::new(0)), Arc::new(Mutex::new(None::<Group<u64>>)));
+    let group = topic.group("g", config(1)).unwrap();
+    let handler = {
+        let (calls, again) = (calls.clone(), again.clone());
+        move |r: &Record<'_, u64>| {
+            if !r.is_redriven() {
+                return Outcome::reject("first");
+            }
+            *calls.lock().unwrap() += 1;
+            if let Some(group) = again.lock().unwrap().take() {
+                assert_eq!(group.call_back(), 1);
+                assert_eq!(group.redrive(Pick::all()).unwrap().queued, 1);
+            }
+            Outcome::Ack
+        }
+    };
+    group.member("m").run(&lab.manual).subscribe(handler).unwrap();
+    topic.publish(1).unwrap();
+    lab.manual.run(100);
+    *again.lock().unwrap() = Some(group.clone());
+    group.redrive(Pick::all()).unwrap();
+    lab.manual.run(100);
+    let stats = group.stats();
+    assert_eq!((*calls.lock().unwrap(), stats.acked(), stats.refused(), stats.letters), (2, 1, 1, 0));
+    balanced(&group);
+}
