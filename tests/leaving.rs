@@ -209,12 +209,16 @@ fn who_is_stopped_before_it_is_done_is_told_so_and_its_handler_is_waited_for() {
         |broker, _, _| assert!(!broker.close(Some(Duration::ZERO)).drained),
     ];
     for stop in stops {
-        let (broker, topic, group) = setting(4, GroupConfig::earliest());
+        let clock = Arc::new(ManualClock::new());
+        let broker = Broker::with(BrokerConfig::new().clock(clock.clone()));
+        let topic = broker.create_topic("t", TopicConfig::new().capacity(4)).unwrap();
+        let group = topic.group("g", GroupConfig::earliest()).unwrap();
         let (member, at, go) = slow(&group, "m");
         topic.publish_batch(0..3).unwrap();
         assert_eq!(at.recv_timeout(LONG), Ok(0));
         thread::scope(|scope| {
             let leaves = scope.spawn(|| member.leave_drained(LONG));
+            clock.wait_for_sleepers(1);
             stop(&broker, &topic, &group);
             go.send(()).unwrap(); // only now does the handler return, and nothing that follows comes
             let stopped = leaves.join().unwrap().unwrap_err();

@@ -294,10 +294,11 @@ impl<T: Send + Sync + 'static> Group<T> {
     /// Deletes the group: its members leave without being waited for, its cursors hold nobody back any more, what its
     /// handlers still have in hand is not acknowledged, and its name is free. Whether this call did it.
     ///
-    /// Its offsets are saved, if it has a store for them, before its name is free and once more when its cursors stand still; it
-    /// waits for that. A group of the same name that somebody makes in between begins at what was saved first.
+    /// Its offsets are saved, if it has a store for them, before its name is free and once more when its cursors stand still;
+    /// if another thread is saving at the time, it is left to that one and not waited for. So a group of the same name that is
+    /// made at once may begin a little before where this one ended, and be handed some records again.
     pub fn delete(&self) -> bool {
-        let _reported = self.inner.save();
+        let _reported = self.inner.save_behind();
         let removed = self.siblings.remove(&self.inner);
         self.inner.delete();
         removed

@@ -178,7 +178,7 @@ impl<T: Send + Sync + 'static> Group<T> {
     /// An ephemeral group goes when its last member has left and has nothing in hand any more.
     fn retire_when_empty(&self) {
         if self.config.ephemeral && lock(&self.roster).is_retired() && self.is_quiet() {
-            let _reported = self.save(); // before somebody makes another one of its name
+            let _reported = self.save_behind(); // before somebody makes another one of its name
             (self.retire)(self);
             self.delete();
         }
@@ -224,7 +224,7 @@ impl<T: Send + Sync + 'static> Group<T> {
         self.call_back();
         self.progress.notify();
         if ended > 0 {
-            let _reported = self.save();
+            let _reported = self.save_behind();
         }
         ended > 0
     }

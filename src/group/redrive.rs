@@ -112,7 +112,7 @@ impl<T> Redrives<T> {
 
     /// Whether a letter about this offset is queued, or in hand.
     pub(super) fn has(&self, offset: u64) -> bool {
-        self.lock().iter().any(|entry| entry.letter.offset() == offset)
+        self.lock().entries.iter().any(|entry| entry.letter.offset() == offset)
     }
 
     /// When the oldest record that is queued was published.
