@@ -89,9 +89,9 @@ fn settings_of_the_store_are_checked_and_compared() {
     }
 }
 
-// A-7, X33: clamped to what is kept; what is missing is counted and told, as any loss
+// what is missing is counted and told, as any loss; what was never there is of another topic
 #[test]
-fn a_stored_offset_outside_the_log_is_clamped_and_what_is_gone_is_counted_and_told() {
+fn a_stored_offset_that_is_gone_is_counted_and_told_and_one_that_never_was_is_refused() {
     for capacity in CAPACITIES {
         let lab = Lab::new(0);
         let config = TopicConfig::<u64>::new().capacity(capacity).drop_oldest();
@@ -101,7 +101,18 @@ fn a_stored_offset_outside_the_log_is_clamped_and_what_is_gone_is_counted_and_to
         topic.publish_batch(0..capacity as u64).unwrap();
         topic.publish_batch(0..capacity as u64).unwrap();
         topic.publish_batch(0..capacity as u64).unwrap();
-        for stored in [0, 1, earliest - 1, earliest, earliest + 1, end, end + 1, u64::MAX] {
+        for stored in [end + 1, u64::MAX] {
+            let store = Arc::new(MemoryOffsets::new());
+            store.save(&[offset(0, stored)]).unwrap();
+            let refused = topic.group("g", with(&store)).unwrap_err();
+            assert!(
+                matches!(refused, GroupError::StoredAhead { stored: told, end: at, .. } if (told, at) == (stored, end))
+            );
+            assert!(topic.find_group("g").is_err());
+            assert!(store.forget("orders", "g") && !store.forget("orders", "g"));
+            assert!(topic.group("g", with(&store)).unwrap().delete());
+        }
+        for stored in [0, 1, earliest - 1, earliest, earliest + 1, end] {
             let store = Arc::new(MemoryOffsets::new());
             store.save(&[offset(0, stored)]).unwrap();
             let (gaps, lost) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(Vec::new())));
@@ -111,7 +122,7 @@ fn a_stored_offset_outside_the_log_is_clamped_and_what_is_gone_is_counted_and_to
                 .unwrap();
             let (begins, missing) = (stored.clamp(earliest, end), earliest.saturating_sub(stored));
             let stats = balanced(&group);
-            assert_eq!((stats.lanes[0].start, stats.lanes[0].committed), (stored.min(end), begins));
+            assert_eq!((stats.lanes[0].start, stats.lanes[0].committed), (stored, begins));
             assert_eq!((stats.skipped(), stats.lag()), (missing, end - begins));
             let handler = move |record: &Record<'_, u64>| noted.lock().unwrap().push(record.lost_before());
             group.member("m").run(&lab.manual).subscribe(handler).unwrap();

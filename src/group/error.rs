@@ -57,6 +57,25 @@ pub enum GroupError {
         /// The first partition of which it could not say it.
         partition: u32,
     },
+    /// The offset store says that the group was further than the partition goes: what it knows is of another topic of that
+    /// name, from before a restart or before the topic was deleted. Nothing was made, and no record is passed over: have the
+    /// store forget the group, or publish first what that topic had, in the same order.
+    #[error(
+        "group '{group}' was not made: its store says {stored} of '{topic}/{partition}', which ends at {end}, so it knows \
+         another '{topic}'; have it forget the group, or publish first what that one had"
+    )]
+    StoredAhead {
+        /// The topic.
+        topic: Arc<str>,
+        /// The group asked for.
+        group: Arc<str>,
+        /// The first partition that does not go so far.
+        partition: u32,
+        /// The next offset to be read, by the store.
+        stored: u64,
+        /// Where the partition ends.
+        end: u64,
+    },
     /// The group has an offset store or a watermark, and the system refused the thread that looks after them, of which there
     /// is one a broker. Try again when there are fewer threads.
     #[error("group '{group}' was not made: no thread for the timer ({why})")]

@@ -103,6 +103,18 @@ impl<T: Send + Sync + 'static> GroupConfig<T> {
     /// Finds out where a group of these settings begins in `logs`. User code.
     pub(crate) fn find(&self, topic: &Arc<str>, group: &str, logs: &[Arc<Log<T>>]) -> Result<Found, GroupError> {
         let stored = self.load(topic, group, (0..).take(logs.len()))?;
+        for ((stored, log), partition) in stored.iter().zip(logs).zip(0..) {
+            let end = log.end().get();
+            if let Some(stored) = stored.filter(|&stored| stored > end) {
+                return Err(GroupError::StoredAhead {
+                    topic: topic.clone(),
+                    group: group.into(),
+                    partition,
+                    stored,
+                    end,
+                });
+            }
+        }
         let places = logs.iter().map(|log| by_time(log, self.start.place()).map(Seq::get)).collect();
         let now = logs.first().map_or(Time::ZERO, |log| log.clock().now());
         Ok(Found { stored, places, now })

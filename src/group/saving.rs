@@ -79,7 +79,12 @@ impl<T> GroupConfig<T> {
     /// It is read when the group is made: a partition begins at the offset stored for it, and where none is stored, at the
     /// place that the settings say. If the records from the stored offset on are gone, the group begins at the earliest
     /// retained, counts what is missing as `skipped`, and hears of it as of any gap ([`on_gap`](Self::on_gap),
-    /// [`Record::lost_before`](crate::Record::lost_before)); an offset beyond the end is the end.
+    /// [`Record::lost_before`](crate::Record::lost_before)); an offset beyond the end is refused
+    /// ([`GroupError::StoredAhead`](crate::GroupError::StoredAhead)).
+    ///
+    /// Offsets count from 0 in each topic that is made. A store that outlives the topic, over a restart or a deletion, is
+    /// therefore good for programs that publish the same records again in the same order before they make the group, as one
+    /// does that feeds from a file; others have it forget the group first, or they pass over new records.
     ///
     /// It is written behind, from the broker's timer ([`save_every`](Self::save_every)), when the group or its topic is
     /// deleted, when the broker closes, and by [`Group::save_offsets`](crate::Group::save_offsets): never when a record is
