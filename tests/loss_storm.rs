@@ -5,28 +5,15 @@
 //! `RINGLOG_STORM_SECONDS` says how long (default 2), `RINGLOG_STORM_SEED` where to begin. A failure names its seed.
 #![forbid(unsafe_code)]
 
+#[path = "support/dice.rs"]
+mod dice;
+
+use dice::Dice;
 use ringlog::{Broker, Gap, Group, GroupConfig, Outcome, Record, Retry, Topic, TopicConfig};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
-
-/// A generator good enough for dice.
-#[derive(Clone)]
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) % sides
-    }
-
-    fn pick<V: Copy>(&mut self, from: &[V]) -> V {
-        from[self.roll(from.len() as u64) as usize]
-    }
-}
 
 /// What is published: it knows whether it is whole, and is counted while it lives.
 #[derive(Debug)]
@@ -186,7 +173,7 @@ fn start(all: Vec<Publish>, each: u64, alive: &Arc<AtomicU64>) -> Vec<thread::Jo
 }
 
 fn run(seed: u64) {
-    let mut dice = Dice(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
+    let mut dice = Dice::new(seed);
     let (alive, open) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
     let broker = Broker::new();
     let capacity = dice.pick(&[1, 2, 3, 4, 9, 1_024]);

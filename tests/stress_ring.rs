@@ -5,6 +5,8 @@
 //! `RINGLOG_STRESS=n` records per producer (1,000 unless said), `RINGLOG_STRESS_ONLY=text` the scenarios whose name has it,
 //! `RINGLOG_SOAK_SECONDS` how long random rings shed (2), `RINGLOG_SOAK_SEED` where their dice begin.
 //! `RINGLOG_STRESS_TWIN=1` runs a broken hand-over instead, which ThreadSanitizer must report.
+#[path = "support/dice.rs"]
+mod dice;
 mod stress;
 mod support;
 

@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod crew;
+#[path = "../support/dice.rs"]
 mod dice;
 mod watch;
 

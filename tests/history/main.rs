@@ -1,5 +1,7 @@
 //! Real threads, judged afterwards by their history. `RINGLOG_STRESS` multiplies the records of each run.
 mod checker;
+#[path = "../support/dice.rs"]
+mod dice;
 mod payload;
 mod run;
 

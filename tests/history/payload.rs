@@ -1,6 +1,7 @@
-//! What is published, what a handler notes of it, and the dice that decide what goes wrong.
+//! What is published, and what a handler notes of it when the dice decide what goes wrong.
 
 use crate::checker::{Ended, Handled, Verdict};
+use crate::dice::Dice;
 use ringlog::{Failure, Outcome, Record};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -9,23 +10,6 @@ use std::time::{Duration, Instant};
 
 /// Nothing here takes as long as this; whoever does hangs.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
-
-/// A small generator of its own for every thread.
-#[derive(Clone, Debug)]
-pub(crate) struct Dice(u64);
-
-impl Dice {
-    pub(crate) fn new(seed: u64) -> Self {
-        Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
-    }
-
-    pub(crate) fn below(&mut self, n: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) % n
-    }
-}
 
 /// The payloads made and dropped.
 #[derive(Debug, Default)]
@@ -101,15 +85,15 @@ impl Notes {
         let begun = Instant::now();
         let Payload { producer, n, sum: seen, .. } = **record;
         assert_eq!(seen, sum(producer, n), "a torn record at {}", record.offset());
-        let (ended, panics) = match self.dice.below(64) {
+        let (ended, panics) = match self.dice.roll(64) {
             0 => (Ended::Rejected, false),
             1..4 => (Ended::Failed, false),
             4 => (Ended::Failed, true),
             _ => (Ended::Acked, false),
         };
         // Now and then a handler takes its time, so that controls come while it runs.
-        if self.dice.below(12) == 0 {
-            (0..self.dice.below(8)).for_each(|_| thread::yield_now());
+        if self.dice.roll(12) == 0 {
+            (0..self.dice.roll(8)).for_each(|_| thread::yield_now());
         }
         let (partition, offset, attempt) = (record.partition(), record.offset(), record.attempt());
         let done = Instant::now();

@@ -1,7 +1,8 @@
 //! One run on real threads: producers, groups, and somebody who joins, leaves, seeks and pauses meanwhile.
 
 use crate::checker::{self, Books, Handled, Lane, Published};
-use crate::payload::{Count, Dice, Notes, PATIENCE, Payload, await_that};
+use crate::dice::Dice;
+use crate::payload::{Count, Notes, PATIENCE, Payload, await_that};
 use ringlog::{
     Broker, Group, GroupConfig, Member, Producer, PublishError, Record, Retain, Retry, Run, SeekTo, Topic, TopicConfig,
     Worker,
@@ -220,9 +221,9 @@ impl Stage {
             if !self.publishing.load(Ordering::Acquire) || self.broker_is_closing() {
                 break;
             }
-            self.let_some_through(dice.below(30));
-            let watched = &self.groups[dice.below(self.groups.len() as u64) as usize];
-            match dice.below(6) {
+            self.let_some_through(dice.roll(30));
+            let watched = &self.groups[dice.roll(self.groups.len() as u64) as usize];
+            match dice.roll(6) {
                 0 | 1 => self.join(watched),
                 2 => leave_one(watched, &mut dice),
                 3 => watched.group.pause(),
@@ -251,13 +252,13 @@ impl Stage {
     }
 
     fn seek(&self, watched: &Watched, dice: &mut Dice) {
-        let partition = dice.below(u64::from(self.plan.partitions)) as u32;
-        let to = match dice.below(4) {
+        let partition = dice.roll(u64::from(self.plan.partitions)) as u32;
+        let to = match dice.roll(4) {
             0 => SeekTo::Earliest,
             1 => SeekTo::Latest,
             _ => {
                 let (earliest, end) = (self.topic.earliest(partition), self.topic.end(partition));
-                SeekTo::Offset(earliest.unwrap_or(0) + dice.below(1 + end.unwrap_or(0) - earliest.unwrap_or(0)))
+                SeekTo::Offset(earliest.unwrap_or(0) + dice.roll(1 + end.unwrap_or(0) - earliest.unwrap_or(0)))
             }
         };
         match watched.group.seek(partition, to) {
@@ -305,7 +306,7 @@ impl Stage {
 fn leave_one(watched: &Watched, dice: &mut Dice) {
     let mut members = watched.members.lock().expect("no panic holds it");
     if !members.is_empty() {
-        let at = dice.below(members.len() as u64) as usize;
+        let at = dice.roll(members.len() as u64) as usize;
         members.swap_remove(at).leave();
     }
 }

@@ -2,26 +2,7 @@
 use std::time::{Duration, Instant};
 
 use super::{Scenario, Shape};
-
-/// A generator good enough for dice.
-struct Dice(u64);
-
-impl Dice {
-    fn new(seed: u64) -> Self {
-        Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
-    }
-
-    fn roll(&mut self, sides: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) % sides
-    }
-
-    fn pick<V: Copy>(&mut self, from: &[V]) -> V {
-        from[self.roll(from.len() as u64) as usize]
-    }
-}
+use crate::dice::Dice;
 
 /// A random shape of a ring that sheds. Readers dawdle, are lapped, hold on to the end, leave and come back.
 fn shape(seed: u64, records: u64) -> Scenario {
