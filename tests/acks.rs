@@ -18,7 +18,7 @@ fn figures(group: &Group<u64>) -> [u64; 3] {
     [lane.committed, lane.acked, lane.lag()]
 }
 
-// A-T11
+// A-9, A-T11, X8
 #[test]
 fn a_record_is_pending_then_in_hand_then_acknowledged_and_only_the_last_step_moves_the_cursor() {
     for capacity in CAPACITIES {

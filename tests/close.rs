@@ -98,7 +98,7 @@ fn a_group_without_a_member_holds_up_neither_drain_nor_close_and_is_in_the_accou
     assert!(account.left() >= 3);
 }
 
-// A-70, A-T17, C-20, C-X7, X17, X28
+// A-T17, C-20, C-X7, X17, X28
 #[test]
 fn what_was_published_before_a_close_is_delivered_and_nothing_is_taken_after_it() {
     for _ in 0..50 {

@@ -53,7 +53,7 @@ fn a_record_is_done_once_the_cursor_of_each_group_is_past_it() {
     assert_eq!(now(&topic, at(0, 100), &[]), Ok(()), "nobody is waited for");
 }
 
-// signalled by the commit, on a clock that nobody moves; published while it is waited for
+// signalled by the commit, on a clock that nobody moves; published while it is waited for
 #[test]
 fn who_waits_is_woken_by_the_commit() {
     let broker = Broker::with(ringlog::BrokerConfig::new().clock(Arc::new(ManualClock::new())));
@@ -112,7 +112,7 @@ fn the_time_is_up_when_the_clock_says_so() {
     assert!(matches!(waiter.join().unwrap(), Err(WaitError::TimedOut { waited: MINUTE, .. })));
 }
 
-// A-A handler that would wait for itself is refused; one that waits for others is not
+// A handler that would wait for itself is refused; one that waits for others is not
 #[test]
 fn a_handler_may_wait_for_others_and_not_for_its_own_thread() {
     let broker = Broker::new();

@@ -20,7 +20,7 @@ fn draining(broker: &Broker) -> thread::JoinHandle<Result<(), DrainError>> {
     drain
 }
 
-//
+//
 #[test]
 fn a_drain_is_woken_by_the_commit_that_finishes_it() {
     let (broker, manual) = (broker(), Manual::new(1));

@@ -267,7 +267,6 @@ fn a_late_group_begins_where_it_says() {
     assert_eq!(offsets, [(0..11).collect::<Vec<_>>(), vec![10], vec![7, 8, 9, 10]]);
 }
 
-//
 #[test]
 fn user_code_runs_under_no_lock_of_the_group() {
     let lab = Lab::new(8);

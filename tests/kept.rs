@@ -86,7 +86,7 @@ impl Dice {
     }
 }
 
-// A-20, B-17
+// X3, A-20, B-17
 #[test]
 fn the_slowest_group_alone_decides_how_much_room_there_is() {
     for capacity in CAPACITIES {

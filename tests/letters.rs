@@ -3,10 +3,14 @@ mod lab;
 
 use lab::{Lab, balanced};
 use ringlog::{
-    Broker, BrokerConfig, GroupConfig, Manual, ManualClock, Outcome, Record, Retry, SeededRandom, TopicConfig,
+    Broker, BrokerConfig, GroupConfig, Manual, ManualClock, Member, Outcome, Record, Retry, SeededRandom, TopicConfig,
+    Worker,
 };
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread;
 use std::time::Duration;
+
+const LONG: Duration = Duration::from_secs(60);
 
 //
 #[test]
@@ -105,4 +109,108 @@ fn dice_that_panic_leave_the_pause_as_it_is() {
     topic.publish(1).unwrap();
     manual.run(100);
     assert_eq!(manual.next_due().unwrap().as_nanos(), 100_000_000);
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Stop {
+    Leave,
+    LeaveAnother,
+    Pause,
+    Close,
+    DeleteGroup,
+    DeleteTopic,
+}
+
+/// A record fails for good while its handler does `stop` in the last attempt: how many letters, the cursor, the refused.
+fn stopped_while_burying(stop: Stop) -> (usize, u64, u64) {
+    let lab = Lab::new(3);
+    let topic = lab.topic(1, 4);
+    let config = GroupConfig::earliest().retry(Retry::constant(2, Duration::ZERO)).bury_cloned();
+    let group = topic.group("g", config).unwrap();
+    let members = Arc::new(Mutex::new(Vec::<Member<u64>>::new()));
+    let stopper = {
+        let (group, broker, members) = (group.clone(), lab.broker.clone(), members.clone());
+        move || {
+            let members = members.lock().unwrap();
+            match stop {
+                Stop::Leave => assert!(members[0].leave()),
+                Stop::LeaveAnother => assert!(members[1].leave()),
+                Stop::Pause => group.pause(),
+                Stop::Close => _ = broker.close(None),
+                Stop::DeleteGroup => assert!(group.delete()),
+                Stop::DeleteTopic => broker.delete_topic("orders").unwrap(),
+            }
+        }
+    };
+    let fails = move |record: &Record<'_, u64>| {
+        if record.attempt() == 2 {
+            stopper();
+        }
+        Err::<(), _>("no")
+    };
+    let first = group.member("first").run(&lab.manual).subscribe(fails).unwrap();
+    let second = group.member("second").run(&lab.manual).subscribe(|_| ()).unwrap();
+    members.lock().unwrap().extend([first, second]);
+    topic.publish(7).unwrap();
+    lab.finish();
+    let stats = balanced(&group);
+    assert_eq!(stats.dead() as usize, group.letters().len(), "{stop:?}");
+    (group.letters().len(), stats.lanes[0].committed, stats.refused())
+}
+
+// X20
+#[test]
+fn a_record_that_fails_for_good_while_its_handler_stops_things_is_buried_and_passed_or_neither() {
+    for stop in [Stop::Leave, Stop::LeaveAnother, Stop::Pause] {
+        assert_eq!(stopped_while_burying(stop), (1, 1, 0), "{stop:?}: one letter, committed");
+    }
+    for stop in [Stop::Close, Stop::DeleteGroup, Stop::DeleteTopic] {
+        assert_eq!(
+            stopped_while_burying(stop),
+            (0, 0, 1),
+            "{stop:?}: what is in hand counts as left, and for nothing else"
+        );
+    }
+}
+
+// X20
+#[test]
+fn a_record_that_fails_for_good_while_others_stop_its_member_has_one_letter_and_is_committed() {
+    type Stopper = fn(&Broker, &Member<u64>, &Worker);
+    let leave: Stopper = |_, member, _| assert!(member.leave());
+    let leave_drained: Stopper = |_, member, _| member.leave_drained(LONG).unwrap();
+    let close: Stopper = |broker, _, _| {
+        let account = broker.close(Some(LONG));
+        assert_eq!((account.drained, account.stopped, account.dead(), account.left()), (true, true, 1, 0));
+    };
+    let stop_worker: Stopper = |_, _, worker| worker.stop();
+    for stop in [leave, leave_drained, close, stop_worker] {
+        let (broker, worker) = (Broker::new(), Worker::spawn().unwrap());
+        let topic = broker.create_topic("orders", TopicConfig::<u64>::new()).unwrap();
+        let config = GroupConfig::earliest().retry(Retry::constant(2, Duration::ZERO));
+        let group = topic.group("g", config).unwrap();
+        let ((says, said), (open, gate)) = (mpsc::channel(), mpsc::channel());
+        let fails = move |record: &Record<'_, u64>| {
+            if record.attempt() == 2 {
+                says.send(()).unwrap();
+                gate.recv().unwrap();
+            }
+            Err::<(), _>("no")
+        };
+        let member = group.member("m").run(&worker).subscribe(fails).unwrap();
+        topic.publish(7).unwrap();
+        said.recv().unwrap(); // its last attempt has begun
+        thread::scope(|scope| {
+            let stopping = scope.spawn(|| stop(&broker, &member, &worker));
+            (0..1_000).for_each(|_| thread::yield_now()); // most probably it waits for the handler
+            open.send(()).unwrap();
+            stopping.join().unwrap();
+        });
+        while group.lag() > 0 {
+            thread::yield_now();
+        }
+        let stats = balanced(&group);
+        let letter = (group.letters().len(), stats.dead(), stats.lanes[0].committed, stats.refused());
+        assert_eq!(letter, (1, 1, 1, 0));
+    }
 }

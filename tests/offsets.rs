@@ -234,7 +234,7 @@ fn a_partition_says_what_every_group_has_passed() {
     }
 }
 
-// A-49, X33
+// X33
 #[test]
 fn an_offset_that_is_gone_says_where_the_log_begins() {
     for capacity in CAPACITIES {

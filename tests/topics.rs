@@ -39,7 +39,7 @@ fn a_topic_of_other_records_is_a_type_error_that_names_both() {
     assert!(matches!(made, CreateError::WrongType { holds: "u64", .. }));
 }
 
-// A-32, A-T6, A-T7, A-T8, A-T9, B-19
+// A-32, A-T9, B-19
 #[test]
 fn impossible_settings_and_names_are_refused_with_field_value_and_bound() {
     let broker = Broker::new();
@@ -54,6 +54,40 @@ fn impossible_settings_and_names_are_refused_with_field_value_and_bound() {
     assert!(matches!(refused("a\tb", numbers()), CreateError::Name(NameError::Control { at: 1, .. })));
     assert!(matches!(refused(&"x".repeat(256), numbers()), CreateError::Name(NameError::TooLong { bytes: 256 })));
     assert!(broker.topic_names().is_empty(), "nothing was made");
+}
+
+// A-T6, A-T7, A-T8, A-T9, X24
+#[test]
+fn each_wrong_request_is_refused_by_name_and_makes_nothing() {
+    let broker = Broker::new();
+    // Who publishes or subscribes needs the topic first, and it is not there.
+    let publishing = broker.topic::<u64>("orders").map(|topic| topic.publish(1).is_ok());
+    assert_eq!(publishing, Err(LookupError::Unknown { topic: "orders".into() }));
+    let subscribing =
+        broker.topic::<u64>("orders").map(|topic| topic.group("billing", GroupConfig::earliest()).is_ok());
+    assert_eq!(subscribing.unwrap_err().to_string(), "unknown topic 'orders'");
+    assert!(broker.topic_names().is_empty(), "asking made nothing");
+    let topic = broker.create_topic("orders", numbers().partitions(2)).unwrap();
+    topic.publish(1).unwrap();
+    let unnamed = topic.group("", GroupConfig::earliest()).unwrap_err();
+    assert!(matches!(unnamed, GroupError::Name { reason: NameError::Empty, .. }));
+    assert!(topic.groups().is_empty(), "no group was made");
+    for config in [numbers().partitions(2), numbers()] {
+        let twice = broker.create_topic("orders", config).unwrap_err();
+        assert!(matches!(twice, CreateError::Exists { ref topic } if &**topic == "orders"), "{twice:?}");
+    }
+    assert_eq!((broker.topic_names().len(), topic.partitions()), (1, 2));
+    assert_eq!(
+        topic.publish(2).unwrap().offset(),
+        0,
+        "and the one that is there is as it was: the other partition's turn"
+    );
+    broker.delete_topic("orders").unwrap();
+    let late = topic.publish(3).unwrap_err();
+    assert!(
+        matches!(late, PublishError::Deleted { value: 3, .. }),
+        "a handle outlives its topic, which is unknown now"
+    );
 }
 
 #[test]

@@ -58,7 +58,7 @@ fn full_names_the_slowest_group_and_its_lag() {
         let limiting = Some(Limiting { tag: 7, lag: capacity as u64 });
         assert_eq!(full(refused), (99, limiting, Duration::ZERO));
         assert_eq!(slow.position(), Seq::ZERO);
-        assert_eq!(bench.log.counts().blocked, 0, "B-V2: a call that does not wait is not a wait");
+        assert_eq!(bench.log.counts().blocked, 0, "a call that does not wait is not a wait");
         assert_eq!(bench.log.counts().rejected, 1);
     }
 }
