@@ -133,7 +133,7 @@ fn a_cancelled_drain_and_a_cancelled_wait_name_who_is_behind() {
     }
     let at = Position { partition: 0, offset: 1 };
     for waited in cancelled(|cancel| topic.wait_committed_or_cancel(at, &["g"], EVER, cancel), || true) {
-        assert!(matches!(&waited, Err(WaitError::Cancelled { behind }) if behind.len() == 1), "{waited:?}");
+        assert!(matches!(&waited, Err(WaitError::Cancelled { behind, .. }) if behind.len() == 1), "{waited:?}");
     }
     drop(go);
     let used = Canceller::new();

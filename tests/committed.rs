@@ -35,14 +35,14 @@ fn a_record_is_done_once_the_cursor_of_each_group_is_past_it() {
     assert_eq!(now(&topic, at(1, 1), &["one"]), Ok(()));
     for groups in [&["one", "two"][..], &["two"], &[]] {
         match now(&topic, at(1, 1), groups) {
-            Err(WaitError::TimedOut { behind, waited: Duration::ZERO }) => {
+            Err(WaitError::TimedOut { behind, waited: Duration::ZERO, .. }) => {
                 assert_eq!(behind, [two.offsets()[1].clone()], "who is behind, and where");
             }
             other => panic!("{other:?}"),
         }
     }
     let said = now(&topic, at(1, 2), &[]).unwrap_err().to_string();
-    assert_eq!(said, "not done after 0ns: orders/1: one at 2, orders/1: two at 0");
+    assert_eq!(said, "orders/1@2 not done after 0ns: orders/1: one at 2, orders/1: two at 0");
     two.seek(1, SeekTo::Offset(1)).unwrap();
     assert_eq!(now(&topic, at(1, 0), &[]), Ok(()), "passed over is past");
     assert!(now(&topic, at(1, 1), &[]).is_err());

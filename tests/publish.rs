@@ -40,7 +40,10 @@ fn a_full_partition_names_topic_partition_capacity_wait_group_and_lag() {
     topic.publish(0_u32).unwrap();
     topic.publish(1).unwrap();
     let refused = topic.try_publish(2).unwrap_err();
-    assert_eq!(refused.to_string(), "orders/0 full (2 records): group 'billing' has 2 unacknowledged");
+    assert_eq!(
+        refused.to_string(),
+        "orders/0 full (2 records): group 'billing' has 2 unacknowledged (Topic::why_full tells why)"
+    );
     let full = refused.full().unwrap();
     assert_eq!((&*full.topic, full.partition, full.capacity, full.waited), ("orders", 0, 2, Duration::ZERO));
     let limiting = full.limiting.as_ref().unwrap();
@@ -54,7 +57,10 @@ fn a_full_partition_names_topic_partition_capacity_wait_group_and_lag() {
     await_blocked(&topic, 1);
     clock.advance(SECOND);
     let refused = waiting.join().unwrap().unwrap_err();
-    assert_eq!(refused.to_string(), "orders/0 full (2 records) after 1s: group 'billing' has 2 unacknowledged");
+    assert_eq!(
+        refused.to_string(),
+        "orders/0 full (2 records) after 1s: group 'billing' has 2 unacknowledged (Topic::why_full tells why)"
+    );
     assert!(matches!(refused, PublishError::Full { value: 3, .. }));
     assert_eq!(topic.end(0), Some(2), "a publish that gave up has claimed nothing");
     assert_eq!(topic.counts().rejected, 2);
@@ -69,7 +75,10 @@ fn a_backlog_without_groups_fills_up_and_no_group_is_named() {
     topic.publish(0).unwrap();
     topic.publish(1).unwrap();
     let refused = topic.publish(2).unwrap_err();
-    assert_eq!(refused.to_string(), "orders/0 full (2 records): no group has read it");
+    assert_eq!(
+        refused.to_string(),
+        "orders/0 full (2 records): no group has read it, and it is kept until one comes (Retain::Backlog)"
+    );
     assert_eq!(refused.full().unwrap().limiting, None);
 
     let (got, seen) = mpsc::channel();

@@ -82,7 +82,7 @@ fn a_backlog_that_nobody_reads_is_full_for_want_of_a_group() {
     let broker = Broker::new();
     let topic = broker.create_topic("t", TopicConfig::new().capacity(2).retain(Retain::Backlog)).unwrap();
     topic.publish_batch(0..2_u64).unwrap();
-    assert_eq!(why(&topic), "t/0 is full (2 records): no group has read it, from 0 on");
+    assert_eq!(why(&topic), "t/0 is full (2 records): no group has read it, from 0 on, and it is kept until one comes");
 }
 
 //

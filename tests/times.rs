@@ -153,7 +153,7 @@ fn by_time_is_refused_where_records_have_no_times() {
         assert!(matches!(refused, GroupError::NoTimes { .. }));
         assert_eq!(
             refused.to_string(),
-            "group 'g' was not made: start is a time, but topic 'orders' has no timestamps"
+            "group 'g' was not made: start is a time, but topic 'orders' has no timestamps; set TopicConfig::timestamps"
         );
     }
     assert!(topic.find_group("g").is_err());

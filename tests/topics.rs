@@ -22,7 +22,10 @@ fn a_topic_is_made_once_and_found_by_name() {
     assert_eq!(broker.topic_names().iter().map(|name| &**name).collect::<Vec<_>>(), ["a", "b"]);
     let twice = broker.create_topic("a", numbers()).unwrap_err();
     assert!(matches!(twice, CreateError::Exists { .. }));
-    assert_eq!(twice.to_string(), "topic 'a' already exists");
+    assert_eq!(
+        twice.to_string(),
+        "topic 'a' already exists; get it by `topic` or `topic_or_create`, or choose another name"
+    );
     let unknown = broker.topic::<u64>("c").unwrap_err();
     assert_eq!(unknown, LookupError::Unknown { topic: "c".into() });
     assert_eq!(unknown.to_string(), "unknown topic 'c'");

@@ -32,16 +32,24 @@ pub enum WaitError {
         group: Arc<str>,
     },
     /// The time was up first. Wait longer, or see to the groups named.
-    #[error("not done after {waited:?}{}", list(behind))]
+    #[error("{topic}/{}@{} not done after {waited:?}{}", position.partition, position.offset, list(behind))]
     TimedOut {
+        /// The topic.
+        topic: Arc<str>,
+        /// What was waited for.
+        position: Position,
         /// How long was waited, by the broker's clock.
         waited: Duration,
         /// Who was not done, and where each stood; may be empty if they finished just then.
         behind: Vec<GroupOffset>,
     },
     /// The canceller that was given was used first.
-    #[error("cancelled before it was done{}", list(behind))]
+    #[error("cancelled before {topic}/{}@{} was done{}", position.partition, position.offset, list(behind))]
     Cancelled {
+        /// The topic.
+        topic: Arc<str>,
+        /// What was waited for.
+        position: Position,
         /// Who was not done, and where each stood; may be empty if they finished just then.
         behind: Vec<GroupOffset>,
     },
@@ -122,10 +130,11 @@ impl<T: Send + Sync + 'static> Topic<T> {
             return Ok(());
         }
         let behind = waited_for.iter().map(|group| group.offsets().swap_remove(partition as usize)).collect();
+        let topic = core.name.clone();
         if ended == Ended::Cancelled {
-            return Err(WaitError::Cancelled { behind });
+            return Err(WaitError::Cancelled { topic, position, behind });
         }
-        Err(WaitError::TimedOut { waited: core.life.clock().now() - begun, behind })
+        Err(WaitError::TimedOut { topic, position, waited: core.life.clock().now() - begun, behind })
     }
 }
 

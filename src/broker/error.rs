@@ -12,7 +12,7 @@ use std::time::Duration;
 #[non_exhaustive]
 pub enum CreateError {
     /// The name is taken. Look the topic up, or choose another name.
-    #[error("topic '{topic}' already exists")]
+    #[error("topic '{topic}' already exists; get it by `topic` or `topic_or_create`, or choose another name")]
     Exists {
         /// The name asked for.
         topic: Arc<str>,
@@ -123,8 +123,10 @@ impl fmt::Display for Full {
             write!(f, " after {:?}", self.waited)?;
         }
         match &self.limiting {
-            Some(Limiting { group, lag }) => write!(f, ": group '{group}' has {lag} unacknowledged"),
-            None => write!(f, ": no group has read it"),
+            Some(Limiting { group, lag }) => {
+                write!(f, ": group '{group}' has {lag} unacknowledged (Topic::why_full tells why)")
+            }
+            None => write!(f, ": no group has read it, and it is kept until one comes (Retain::Backlog)"),
         }
     }
 }
@@ -141,8 +143,9 @@ pub enum PublishError<T> {
         /// Where, and who is behind.
         full: Box<Full>,
     },
-    /// The broker is closing or closed; handlers may publish a little longer than others.
-    #[error("topic '{topic}' takes no more records: the broker is closed")]
+    /// The broker is closing or closed, as it is when its last handle was dropped; handlers may publish a little longer than
+    /// others.
+    #[error("topic '{topic}' takes no more records: the broker is closed, or its last handle was dropped")]
     Closed {
         /// The value.
         value: T,

@@ -220,10 +220,12 @@ enum Missing {
 #[non_exhaustive]
 pub enum LastError {
     /// The topic was not asked to keep them when it was made.
-    #[error("topic '{topic}' keeps no last values of that kind; ask for them where it is made")]
+    #[error("topic '{topic}' keeps no last values of that kind; set TopicConfig::{setting} where it is made")]
     NotKept {
         /// The topic.
         topic: Arc<str>,
+        /// The setting that has it keep them.
+        setting: &'static str,
     },
     /// It keeps values, or keys, of other types.
     #[error("topic '{topic}' keeps {keeps} as last values, not {asked}")]
@@ -333,7 +335,7 @@ impl<T: Send + Sync + 'static> Topic<T> {
     /// ```
     pub fn last_value<V: Send + Sync + 'static>(&self) -> Result<LastValue<V>, LastError> {
         let whole = Kept::typed(self.0.last.whole.as_ref(), type_name::<V>());
-        whole.map(LastValue).map_err(|missing| self.missing(missing))
+        whole.map(LastValue).map_err(|missing| self.missing(missing, "last_value"))
     }
 
     /// The handle to look at the latest value of each key by, which are kept by [`TopicConfig::last_value_by_key`]. Get
@@ -348,14 +350,14 @@ impl<T: Send + Sync + 'static> Topic<T> {
         V: Send + Sync + 'static,
     {
         let keyed = Kept::typed(self.0.last.keyed.as_ref(), type_name::<(K, V)>());
-        keyed.map(LastValues).map_err(|missing| self.missing(missing))
+        keyed.map(LastValues).map_err(|missing| self.missing(missing, "last_value_by_key"))
     }
 
     #[cold]
-    fn missing(&self, missing: Missing) -> LastError {
+    fn missing(&self, missing: Missing, setting: &'static str) -> LastError {
         let topic = self.0.name.clone();
         match missing {
-            Missing::NotKept => LastError::NotKept { topic },
+            Missing::NotKept => LastError::NotKept { topic, setting },
             Missing::WrongType { keeps, asked } => LastError::WrongType { topic, keeps, asked },
         }
     }

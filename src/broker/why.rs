@@ -31,7 +31,7 @@ impl fmt::Display for WhyFull {
         let WhyFull { topic, partition, capacity, group, offset, because } = self;
         write!(f, "{topic}/{partition} is full ({capacity} records)")?;
         match (group, because) {
-            (None, _) => write!(f, ": no group has read it, from {offset} on"),
+            (None, _) => write!(f, ": no group has read it, from {offset} on, and it is kept until one comes"),
             (Some(group), None) => write!(f, ": group '{group}' stands at {offset}"),
             (Some(group), Some(why)) => write!(f, ": group '{group}' stands at {offset}: {why}"),
         }

@@ -202,7 +202,7 @@ impl<T> GroupConfig<T> {
         self.storing.validate()?;
         self.on_lag.as_ref().map_or(Ok(()), OnLag::validate)?;
         if self.start == StartAt::Committed && !self.storing.is_there() {
-            return Err(ConfigError::new("start", "Committed", "another place where there is no offset_store"));
+            return Err(ConfigError::new("start", "Committed", "another place, or have a GroupConfig::offset_store"));
         }
         if self.letters > LETTERS_MAX {
             return Err(ConfigError::new("letters", self.letters.to_string(), "at most 2^30"));

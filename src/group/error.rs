@@ -86,7 +86,9 @@ pub enum GroupError {
         why: std::io::ErrorKind,
     },
     /// It was to start by time, and the topic's records have none: set [`TopicConfig::timestamps`](crate::TopicConfig::timestamps).
-    #[error("group '{group}' was not made: start is a time, but topic '{topic}' has no timestamps")]
+    #[error(
+        "group '{group}' was not made: start is a time, but topic '{topic}' has no timestamps; set TopicConfig::timestamps"
+    )]
     NoTimes {
         /// The topic.
         topic: Arc<str>,
@@ -231,7 +233,7 @@ pub enum ControlError {
         group: Arc<str>,
     },
     /// A seek by time, and the topic's records have none: set [`TopicConfig::timestamps`](crate::TopicConfig::timestamps).
-    #[error("group '{group}' cannot seek by time: topic '{topic}' has no timestamps")]
+    #[error("group '{group}' cannot seek by time: topic '{topic}' has no timestamps; set TopicConfig::timestamps")]
     NoTimes {
         /// The topic.
         topic: Arc<str>,

@@ -19,7 +19,7 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// A failure of the kind `E`: its name without the path, and `"error"` where that is forgotten, in a box.
+    /// A failure of the kind `E`: its name without the path; `"error"` for a text, and where the type is forgotten, in a box.
     pub fn new<E: Into<Box<dyn Error + Send + Sync>>>(error: E) -> Self {
         Failure { kind: short(std::any::type_name::<E>()), error: Some(error.into()) }
     }
@@ -33,7 +33,7 @@ impl Failure {
         Failure { kind: PANIC, error: Some(message.into()) }
     }
 
-    /// The error's name without the path (`"error"` if it came in a box), the kind given, or `"panic"`.
+    /// The error's name without the path (`"error"` if it is a text, or came in a box), the kind given, or `"panic"`.
     pub fn kind(&self) -> &'static str {
         self.kind
     }
@@ -50,11 +50,11 @@ impl Failure {
     }
 }
 
-/// The name of a type without its path and its parameters; one in a box is an error and no more.
+/// The name of a type without its path and its parameters; a text, and one in a box, is an error and no more.
 fn short(name: &'static str) -> &'static str {
     let plain = name.split_once('<').map_or(name, |(plain, _)| plain);
     match plain.rsplit("::").next() {
-        Some("Box") => "error",
+        Some("Box" | "&str" | "String" | "Cow") => "error",
         Some(last) => last,
         None => name,
     }
@@ -200,10 +200,10 @@ mod tests {
     #[test]
     fn a_failure_keeps_the_error_with_its_kind_and_its_message() {
         let Outcome::Retry(failure) = Err::<(), _>("cannot process".to_owned()).into_outcome() else { panic!() };
-        assert_eq!((failure.kind(), failure.message().as_str()), ("String", "cannot process"));
+        assert_eq!((failure.kind(), failure.message().as_str()), ("error", "cannot process"));
         assert!(failure.error().is_some());
         let boxed: Box<dyn std::error::Error + Send + Sync> = "cannot process".into();
-        assert_eq!((Failure::new(boxed).kind(), Failure::new("x").kind()), ("error", "&str"));
+        assert_eq!((Failure::new(boxed).kind(), Failure::new("x").kind()), ("error", "error"));
         assert_eq!((Failure::new(Rude).kind(), Failure::new(std::fmt::Error).kind()), ("Rude", "Error"));
         assert_eq!(Failure::panic("x".into()).kind(), PANIC);
     }

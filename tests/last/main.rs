@@ -213,7 +213,10 @@ fn what_was_not_asked_for_is_refused_by_type_and_by_name() {
     let broker = Broker::new();
     let plain = broker.create_topic("plain", TopicConfig::<u64>::new()).unwrap();
     let refused = plain.last_value::<u64>().unwrap_err();
-    assert_eq!(refused.to_string(), "topic 'plain' keeps no last values of that kind; ask for them where it is made");
+    assert_eq!(
+        refused.to_string(),
+        "topic 'plain' keeps no last values of that kind; set TopicConfig::last_value where it is made"
+    );
     assert!(matches!(plain.last_values::<u64, u64>(), Err(LastError::NotKept { .. })));
     let kept = broker.create_topic("numbers", numbers()).unwrap();
     let refused = kept.last_values::<u32, u64>().unwrap_err();
