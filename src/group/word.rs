@@ -110,6 +110,7 @@ impl Word {
         ((self.0 & PAUSED) >> PAUSE_SHIFT) as u8
     }
 
+    /// Whether it is paused for this reason.
     pub fn is_paused_for(self, reason: PauseReason) -> bool {
         self.0 & Word::pause_bit(reason) != 0
     }
