@@ -36,8 +36,7 @@ pub use adapter::{Manual, Stepped, Stranded, Worker, WorkerConfig, WorkerError};
 pub use broker::{
     Account, BatchError, Behind, Broker, BrokerConfig, BrokerState, CAPACITY_MAX, Crc32, CreateError, DrainError, Full,
     Group, JavaString, Key, Limiting, LookupError, Member, NewMember, PARTITIONS_MAX, PartitionStats, Partitioner,
-    Position, Producer, PublishCounts, PublishError, Published, Share, Stall, StalledBy, Sticky, Topic, TopicConfig,
-    WaitError,
+    Producer, PublishCounts, PublishError, Published, Share, Stall, StalledBy, Sticky, Topic, TopicConfig, WaitError,
 };
 #[cfg(not(ringlog_loom))]
 pub use broker::{BrokerDescription, GroupDescription, TopicDescription, WhyFull};
@@ -51,8 +50,8 @@ pub use group::{Assignment, Assignor, Deal, Delivery, LeftOverError, RoundRobinA
 pub use group::{
     Backoff, Batch, BatchOutcome, CommitError, ConfigError, ControlError, Executor, Failure, FileOffsets, Gap,
     GroupConfig, GroupError, GroupOffset, GroupStats, IntoBatchOutcome, IntoOutcome, LagAlarm, LaneStats, Letter,
-    MemoryOffsets, NAME_BYTES_MAX, NameError, OffsetError, OffsetStore, Once, Outcome, Pick, Place, PlaceError, Record,
-    Redriven, Retry, Run, SeekTo, StartAt, Step, StoreError, StoreFailure, SubscribeError,
+    MemoryOffsets, NAME_BYTES_MAX, NameError, OffsetError, OffsetStore, Once, Outcome, Pick, Place, PlaceError,
+    Position, Record, Redriven, Retry, Run, SeekTo, StartAt, Step, StoreError, StoreFailure, SubscribeError,
 };
 pub use log::{Retain, Timestamps};
 pub use sync::futex::{Futex, Woken};

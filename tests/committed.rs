@@ -195,3 +195,23 @@ fn the_timer_s_thread_tells_of_a_watermark_and_saves_offsets() {
     topic.publish_batch(0..2).unwrap();
     assert_eq!(said.recv_timeout(MINUTE).unwrap(), 2);
 }
+
+#[test]
+fn a_place_is_asked_for_with_what_says_it_a_publish_a_record_or_a_letter() {
+    let broker = Broker::new();
+    let topic = broker.create_topic("t", TopicConfig::<u64>::new()).unwrap();
+    let group = topic.group("g", GroupConfig::earliest().retry(ringlog::Retry::never())).unwrap();
+    let (seen, all) = std::sync::mpsc::channel();
+    let handler = move |record: &ringlog::Record<'_, u64>| {
+        seen.send((record.position(), ringlog::Position::from(record))).unwrap();
+        Err::<(), _>("no")
+    };
+    group.subscribe("m", handler).unwrap();
+    let published = topic.publish(7).unwrap();
+    topic.wait_committed(published, &["g"], MINUTE).unwrap();
+    assert_eq!(all.recv().unwrap(), (published.position, published.into()));
+    let letter = group.letters().remove(0);
+    assert_eq!((letter.position(), letter.kind()), (published.position, "error"));
+    assert_eq!(group.delivery(&letter), group.delivery(published));
+    assert_eq!(group.delivery(&letter), Ok(ringlog::Delivery::Dead));
+}

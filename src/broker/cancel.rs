@@ -3,11 +3,12 @@
 
 use super::account::{Account, DrainError};
 use super::committed::WaitError;
-use super::core::{Position, Published};
+use super::core::Published;
 use super::error::{BatchError, PublishError, Share};
 use super::handle::Broker;
 use super::producer::Producer;
 use super::topic::Topic;
+use crate::group::Position;
 use crate::wait::Canceller;
 use std::time::Duration;
 
@@ -101,12 +102,12 @@ impl<T: Send + Sync + 'static> Topic<T> {
     /// As [`Topic::wait_committed`], and [`WaitError::Cancelled`].
     pub fn wait_committed_or_cancel(
         &self,
-        position: Position,
+        position: impl Into<Position>,
         groups: &[&str],
         limit: Duration,
         cancel: &Canceller,
     ) -> Result<(), WaitError> {
-        self.wait_until_committed(position, groups, limit, Some(cancel))
+        self.wait_until_committed(position.into(), groups, limit, Some(cancel))
     }
 }
 

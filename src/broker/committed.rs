@@ -1,10 +1,9 @@
 //! Waiting until groups have done a record.
 #![forbid(unsafe_code)]
 
-use super::core::Position;
 use super::life::Ended;
 use super::topic::Topic;
-use crate::group::{Group as Inner, GroupOffset};
+use crate::group::{Group as Inner, GroupOffset, Position};
 use crate::sync::Arc;
 use crate::wait::Canceller;
 use std::time::Duration;
@@ -94,11 +93,16 @@ impl<T: Send + Sync + 'static> Topic<T> {
     /// let topic = broker.create_topic("orders", TopicConfig::<u64>::new())?;
     /// topic.group("billing", GroupConfig::earliest())?.subscribe("billing-1", |_| ())?;
     /// let published = topic.publish(7)?;
-    /// topic.wait_committed(published.position, &["billing"], Duration::from_secs(2))?;
+    /// topic.wait_committed(published, &["billing"], Duration::from_secs(2))?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn wait_committed(&self, position: Position, groups: &[&str], limit: Duration) -> Result<(), WaitError> {
-        self.wait_until_committed(position, groups, limit, None)
+    pub fn wait_committed(
+        &self,
+        position: impl Into<Position>,
+        groups: &[&str],
+        limit: Duration,
+    ) -> Result<(), WaitError> {
+        self.wait_until_committed(position.into(), groups, limit, None)
     }
 
     pub(super) fn wait_until_committed(

@@ -23,7 +23,7 @@ use super::planned::Planned;
 use super::registry::AnyTopic;
 use super::route::{Router, Turns};
 use super::timer::Timed;
-use crate::group::{GroupOffset, GroupStats, Letter, context};
+use crate::group::{GroupOffset, GroupStats, Letter, Position, context};
 use crate::log::{AppendCtl, AppendError, Appended, AppendedAll, Log};
 use crate::ring::Why;
 use crate::sync::Arc;
@@ -34,15 +34,6 @@ use std::any::{Any, type_name};
 use std::num::NonZeroU32;
 use std::ops::RangeInclusive;
 use std::time::Duration;
-
-/// Where a record stands: dense offsets from 0 in each partition of its topic.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Position {
-    /// The partition.
-    pub partition: u32,
-    /// The offset in it.
-    pub offset: u64,
-}
 
 /// A record was accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,6 +55,12 @@ impl Published {
     /// The partition.
     pub const fn partition(&self) -> u32 {
         self.position.partition
+    }
+}
+
+impl From<Published> for Position {
+    fn from(published: Published) -> Self {
+        published.position
     }
 }
 

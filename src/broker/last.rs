@@ -30,9 +30,10 @@ pub use whole::LastValue;
 
 use super::batch::Shares;
 use super::config::TopicConfig;
-use super::core::{Position, Published};
+use super::core::Published;
 use super::error::Share;
 use super::topic::Topic;
+use crate::group::Position;
 use crate::sync::Arc;
 use keyed::Keyed;
 use std::any::{Any, type_name};

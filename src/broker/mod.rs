@@ -41,7 +41,7 @@ mod why;
 pub use self::account::{Account, Behind, DrainError};
 pub use self::committed::WaitError;
 pub use self::config::{BrokerConfig, CAPACITY_MAX, PARTITIONS_MAX, TopicConfig};
-pub use self::core::{Position, Published};
+pub use self::core::Published;
 pub use self::describe::{BrokerDescription, GroupDescription, TopicDescription};
 pub use self::error::{BatchError, CreateError, Full, Limiting, LookupError, PublishError, Share};
 pub use self::group::Group;

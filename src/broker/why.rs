@@ -1,10 +1,10 @@
 //! Why something does not go on: the chain of causes, down to the handler, the pause or the want of a member.
 #![forbid(unsafe_code)]
 
-use super::core::{Core, Position};
+use super::core::Core;
 use super::group::Group;
 use super::topic::Topic;
-use crate::group::{ControlError, Delivery, Standing};
+use crate::group::{ControlError, Delivery, Position, Standing};
 use crate::sync::Arc;
 use std::fmt;
 
@@ -111,7 +111,7 @@ impl<T: Send + Sync + 'static> Group<T> {
     /// let group = topic.group("billing", GroupConfig::earliest())?;
     /// let manual = Manual::new(1);
     /// group.member("billing-1").run(&manual).subscribe(|_| ())?;
-    /// let at = topic.publish(7)?.position;
+    /// let at = topic.publish(7)?;
     /// assert_eq!(group.delivery(at)?, Delivery::Pending);
     /// manual.run(10);
     /// assert_eq!(group.delivery(at)?, Delivery::Acked);
@@ -121,7 +121,8 @@ impl<T: Send + Sync + 'static> Group<T> {
     /// # Errors
     ///
     /// No such partition; see [`ControlError`].
-    pub fn delivery(&self, at: Position) -> Result<Delivery, ControlError> {
+    pub fn delivery(&self, at: impl Into<Position>) -> Result<Delivery, ControlError> {
+        let at = at.into();
         self.inner().delivery(at.partition, at.offset)
     }
 }

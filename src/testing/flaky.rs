@@ -3,8 +3,7 @@
 
 use super::board::Board;
 use super::recorder::Recorder;
-use crate::broker::Position;
-use crate::group::Record;
+use crate::group::{Position, Record};
 use crate::sync::Arc;
 use std::collections::HashMap;
 use std::fmt;
@@ -100,8 +99,7 @@ impl<T: Clone + Send + Sync + 'static> Flaky<T> {
 
     fn call(&self, record: &Record<'_, T>) -> Result<(), Planned> {
         self.tried.note(record);
-        let position = Position { partition: record.partition(), offset: record.offset() };
-        let key = (record.topic().into(), position);
+        let key = (record.topic().into(), record.position());
         let call = self.calls.change(|calls| {
             let call = calls.entry(key).or_default();
             *call += 1;

@@ -2,8 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::board::{Board, TooFew};
-use crate::broker::Position;
-use crate::group::Record;
+use crate::group::{Position, Record};
 use crate::sync::Arc;
 use std::fmt;
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! A value with the place of its record, and which of two is the newer.
 #![forbid(unsafe_code)]
 
-use crate::broker::core::Position;
+use crate::group::Position;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::epoch::{Fresh, Kept, Newest, Yard};
 use crate::sync::{Arc, CachePadded};

@@ -4,7 +4,7 @@
 use super::entry::{Entry, Keeper, Last, get};
 use super::keys::{self, Keys};
 use super::{Keep, Later, Store};
-use crate::broker::core::Position;
+use crate::group::Position;
 use crate::sync::Arc;
 use crate::sync::epoch::Newest;
 use std::any::Any;

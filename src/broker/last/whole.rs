@@ -3,7 +3,7 @@
 
 use super::entry::{Entry, Keeper, Last, get};
 use super::{Keep, Later, Store};
-use crate::broker::core::Position;
+use crate::group::Position;
 use crate::sync::Arc;
 use crate::sync::epoch::{Fresh, Newest};
 use std::any::Any;
