@@ -200,3 +200,35 @@ fn a_pause_and_a_resume_beside_a_take_leave_the_lane_to_be_taken() {
         assert!(lane.take(member(1)).is_some());
     });
 }
+
+// The queue and the bit that says that something is in it change under the queue's lock: neither is there without the other.
+#[test]
+fn a_letter_that_is_queued_beside_a_member_at_work_shows_in_the_word() {
+    Model::new("redrive against service").at_least(20).run(&["emptied", "more behind"], |tally| {
+        let (lane, queue) = (lane(), Arc::new(Mutex::new(1)));
+        lane.word.redrive(); // one is there already
+        let (letters, seen) = (queue.clone(), tally.clone());
+        let server = spawn(&lane, move |lane| {
+            let Some((word, held)) = lane.take(member(1)) else { unreachable!("nobody else wants it") };
+            assert!(word.redrives());
+            let mut letters = letters.lock().unwrap();
+            *letters -= 1;
+            if *letters == 0 {
+                lane.word.redriven();
+            }
+            seen.saw(if *letters == 0 { "emptied" } else { "more behind" });
+            drop(letters);
+            lane.let_go(held);
+        });
+        let letters = queue.clone();
+        let queuer = spawn(&lane, move |lane| {
+            let mut letters = letters.lock().unwrap();
+            *letters += 1;
+            lane.word.redrive();
+        });
+        server.join().unwrap();
+        queuer.join().unwrap();
+        assert_eq!(*queue.lock().unwrap(), 1);
+        assert!(lane.word.load().redrives(), "a letter that nobody is shown");
+    });
+}
