@@ -87,7 +87,7 @@ fn recording(topic: &Topic<Event>, name: &str) -> Result<(Group<Event>, Calls), 
         let noted = calls.clone();
         move |event: &Record<'_, Event>| noted.lock().unwrap().push(**event)
     };
-    group.member(&format!("{name}-1")).run(Run::handbook()).subscribe_with(handler)?;
+    group.member(&format!("{name}-1")).run(Run::ThreadPerLane).subscribe_with(handler)?;
     Ok((group, calls))
 }
 
@@ -102,7 +102,7 @@ fn flaky(topic: &Topic<Event>, name: &str) -> Result<(Group<Event>, Calls), Box<
             if first || event.ends_with(":cancelled") { Err(ConsumerError(**event)) } else { Ok(()) }
         }
     };
-    group.member(&format!("{name}-1")).run(Run::handbook()).subscribe_with(handler)?;
+    group.member(&format!("{name}-1")).run(Run::ThreadPerLane).subscribe_with(handler)?;
     Ok((group, calls))
 }
 

@@ -87,7 +87,7 @@ fn bad_answers<A: Assignor>(rule: A) -> (Vec<Vec<u32>>, u64) {
     }
     topic.publish_batch(0..4).unwrap();
     broker.drain(LONG).unwrap();
-    (deal(&group), group.bad_deals())
+    (deal(&group), group.stats().bad_deals)
 }
 
 // X11
@@ -145,7 +145,7 @@ fn a_rule_is_asked_under_no_lock_and_may_look_at_its_group_and_control_it() {
     assert!(act.set(Box::new(look)).is_ok());
     member(&group, &manual, "b");
     assert_eq!(*seen.lock().unwrap(), [(2, Some(0), 2, 0)]);
-    assert_eq!((deal(&group), group.bad_deals()), (vec![vec![0], vec![1]], 0));
+    assert_eq!((deal(&group), group.stats().bad_deals), (vec![vec![0], vec![1]], 0));
 }
 
 // X11
@@ -177,7 +177,7 @@ fn an_answer_to_a_question_of_yesterday_is_not_used() {
     });
     assert_eq!(deal(&group), [vec![0, 1]], "the old answer was for two");
     assert_eq!(*questions.lock().unwrap(), [vec!["a", "b"], vec!["b"], vec!["b"]]);
-    assert_eq!(group.bad_deals(), 0);
+    assert_eq!(group.stats().bad_deals, 0);
 }
 
 // X11
@@ -190,7 +190,7 @@ fn a_rule_that_changes_its_own_group_is_asked_no_further() {
     assert!(act.set(Box::new(move |_| drop(own.unnamed_member().run(&executor).subscribe(|_| ()).unwrap()))).is_ok());
     member(&group, &manual, "b");
     assert_eq!(deal(&group), [vec![0], vec![1], vec![]], "all three are in, by turns");
-    assert_eq!(group.bad_deals(), 1);
+    assert_eq!(group.stats().bad_deals, 1);
 }
 
 /// A member that reports and then waits to be let go.

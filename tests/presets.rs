@@ -1,8 +1,8 @@
 //! Presets, topics that are made when they are first asked for, and the process's own broker.
 
 use ringlog::{
-    Broker, BrokerConfig, BrokerState, CreateError, GroupConfig, LookupError, ManualClock, PublishError, Retry, Run,
-    SeekTo, StartAt, TopicConfig,
+    Broker, BrokerConfig, BrokerState, CreateError, GroupConfig, LookupError, ManualClock, PublishError, Retry, SeekTo,
+    StartAt, TopicConfig,
 };
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};
@@ -36,7 +36,6 @@ fn the_handbook_s_group_is_what_the_long_way_of_saying_it_makes() {
     let pauses = Retry::exponential(3).max(50 * MS);
     assert_eq!([1, 2, 7].map(|attempt| pauses.delay_after(attempt)), [MS, 2 * MS, 50 * MS]);
     topic.group("g", GroupConfig::earliest().retry(pauses).bury_cloned().letters(1_024)).unwrap();
-    assert!(matches!(Run::handbook(), Run::ThreadPerLane));
     assert_eq!(Broker::CLOSE_LIMIT, Duration::from_secs(2));
 }
 

@@ -69,7 +69,7 @@ fn letters_without_a_record_stay_and_a_function_may_make_one() {
     let note = move |r: &Record<'_, String>| noted.lock().unwrap().push(r.to_string());
     reader.member("m").run(&lab.manual).subscribe(note).unwrap();
     lab.settle();
-    assert_eq!(seen.lock().unwrap()[0], "notes/0@0 orders/0@0 given up by g after 1 attempt: &str: no");
+    assert_eq!(seen.lock().unwrap()[0], "notes/0@0 orders/0@0 given up by g after 1 attempt: error: no");
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn an_exclusive_a_closed_and_a_deleted_topic_refuse_and_nothing_has_moved() {
     let refused = |topic: &Topic<u64>| topic.redrive(&group, Pick::all(), Duration::MAX).unwrap_err();
     let stopped = refused(&exclusive);
     assert!(matches!(stopped.why, PublishError::Exclusive { .. }));
-    let text = "redrive stopped after 0 letters: topic 'x' has an exclusive producer; publish through that";
+    let text = "redrive stopped, 0 published before: topic 'x' has an exclusive producer; publish through that";
     assert_eq!(stopped.to_string(), text);
     assert!(matches!(refused(&gone).why, PublishError::Deleted { .. }));
     lab.broker.close(Some(Duration::ZERO));

@@ -60,7 +60,7 @@ fn why_a_partition_is_full_is_told_down_to_the_cause() {
         assert_eq!(why(&topic), full("nothing hinders 'm'"));
         manual.run(100);
         clock.advance(SECOND);
-        assert_eq!(why(&topic), full("its record has failed 1 times and is tried again in 4s"));
+        assert_eq!(why(&topic), full("its record has failed once and is tried again in 4s"));
         slow.pause();
         slow.pause_partition(0).unwrap();
         assert_eq!(why(&topic), full("the group and the partition are paused"));
@@ -233,8 +233,7 @@ t of u64, 2 partitions of 4 records
   z, 1 member, lag 2, 0 acked, 0 dead, 0 letters
     z1 has [0, 1]
     0: next 1 of 3, lag 2, 1 skipped: the group is paused
-    1: next 0 of 0, lag 0
-";
+    1: next 0 of 0, lag 0";
     assert_eq!(broker.describe().to_string(), page);
     let described = topic.describe();
     assert_eq!((described.passed(0), described.passed(2)), (Some(1), None));
@@ -256,4 +255,48 @@ fn a_handler_may_look_at_everything_and_finds_itself_at_work() {
     topic.publish(0).unwrap();
     manual.run(10);
     assert_eq!(seen.1.recv().unwrap(), (Standing::AtWork { member: "m".into() }, Delivery::InHand, 1));
+}
+
+// A-47, X20
+#[test]
+fn a_letter_that_is_tried_again_is_what_holds_its_lane_up_and_the_record_behind_it_is_not_in_hand() {
+    let Lab { topic, manual, clock, broker: _broker } = lab(1, 4);
+    let config = GroupConfig::earliest().retry(Retry::constant(2, 5 * SECOND)).bury_cloned();
+    let group = topic.group("g", config).unwrap();
+    let (own, seen) = (group.clone(), channel());
+    let look = move |record: &Record<'_, u64>| {
+        if record.is_redriven() {
+            seen.0.send((own.delivery(record).unwrap(), own.delivery(at(0, 1)).unwrap())).unwrap();
+        }
+        Err::<(), _>("no")
+    };
+    group.member("m").run(&manual).subscribe(look).unwrap();
+    topic.publish(0).unwrap();
+    manual.run(10);
+    clock.set(manual.next_due().unwrap());
+    manual.run(10);
+    assert_eq!(group.letters().len(), 1);
+    topic.publish_batch(1..5).unwrap();
+    assert_eq!(group.redrive(ringlog::Pick::all()).unwrap().queued, 1);
+    assert_eq!(group.standing(0), Ok(Standing::Ready { member: "m".into() }), "it has not failed since");
+    manual.run(10);
+    assert_eq!(seen.1.recv().unwrap(), (Delivery::Redriven, Delivery::Pending));
+    clock.advance(SECOND);
+    assert_eq!(group.standing(0), Ok(Standing::Retrying { attempts: 1, wait: 4 * SECOND }));
+    assert!(why(&topic).ends_with("its record has failed once and is tried again in 4s"), "{}", why(&topic));
+    assert!(group.describe().to_string().ends_with("once and is tried again in 4s"));
+}
+
+// A-47
+#[test]
+fn what_is_too_old_is_gone_before_it_is_asked_why_there_is_no_room() {
+    let clock = Arc::new(ManualClock::new());
+    let broker = Broker::with(BrokerConfig::new().clock(clock.clone()));
+    let aged = TopicConfig::<u64>::new().capacity(2).timestamps(ringlog::Timestamps::Exact).max_age(SECOND);
+    let topic = broker.create_topic("t", aged).unwrap();
+    topic.group("g", GroupConfig::earliest()).unwrap();
+    topic.publish_batch(0..2).unwrap();
+    assert!(topic.why_full(0).is_some());
+    clock.advance(2 * SECOND);
+    assert_eq!(topic.why_full(0), None);
 }

@@ -8,6 +8,7 @@ use std::fmt;
 
 /// A worker was not started.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum WorkerError {
     /// The system refused a thread.
     #[error("the system refused a thread for worker {name}")]

@@ -27,10 +27,4 @@ impl<T: Send + Sync + 'static> Group<T> {
     pub fn assignment(&self) -> Vec<Assignment> {
         self.inner().assignment()
     }
-
-    /// How often the group's [assignor](crate::Assignor) gave no answer that could be used, so that its partitions were
-    /// dealt by turns instead.
-    pub fn bad_deals(&self) -> u64 {
-        self.inner().bad_deals()
-    }
 }

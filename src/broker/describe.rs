@@ -7,6 +7,7 @@ use super::handle::Broker;
 use super::life::BrokerState;
 use super::sight::PartitionStats;
 use super::topic::Topic;
+use super::why::standing_among;
 use crate::group::{Assignment, Group as Inner, GroupStats, LaneStats, Standing};
 use crate::sync::Arc;
 use std::fmt;
@@ -76,8 +77,7 @@ impl Broker {
     /// orders of u64, 1 partition of 8 records
     ///   0: log 0..3, 3 kept, all past 0
     ///   billing, no member, lag 3, 0 acked, 0 dead, 0 letters
-    ///     0: next 0 of 3, lag 3: it has no member
-    /// ");
+    ///     0: next 0 of 3, lag 3: it has no member");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn describe(&self) -> BrokerDescription {
@@ -117,9 +117,8 @@ impl<T: Send + Sync + 'static> Core<T> {
 }
 
 fn describe<T: Send + Sync + 'static>(group: &Inner<T>, all: &[Arc<Inner<T>>]) -> GroupDescription {
-    let busy = |executor| all.iter().find_map(|other| Some((other.name().clone(), other.served_by(executor)?)));
     let stats = group.stats();
-    let of = |lane: &LaneStats| group.standing(lane.partition, busy).unwrap_or(Standing::NoMember);
+    let of = |lane: &LaneStats| standing_among(group, all, lane.partition).unwrap_or(Standing::NoMember);
     let standing = stats.lanes.iter().map(of).collect();
     GroupDescription { stats, assignment: group.assignment(), standing }
 }
@@ -129,28 +128,32 @@ fn many(n: usize, what: &str) -> String {
     if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") }
 }
 
+/// What stands on a line of its own below `f`, by so much to the right.
+fn below(f: &mut fmt::Formatter<'_>, indent: &str, part: &dyn fmt::Display) -> fmt::Result {
+    part.to_string().lines().try_for_each(|line| write!(f, "\n{indent}{line}"))
+}
+
 impl fmt::Display for BrokerDescription {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "broker, {:?}, {}", self.state, many(self.topics.len(), "topic"))?;
-        self.topics.iter().try_for_each(|topic| topic.fmt(f))
+        write!(f, "broker, {:?}, {}", self.state, many(self.topics.len(), "topic"))?;
+        self.topics.iter().try_for_each(|topic| below(f, "", topic))
     }
 }
 
 impl fmt::Display for TopicDescription {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let partitions = many(self.partitions.len(), "partition");
-        writeln!(f, "{} of {}, {partitions} of {} records", self.name, self.holds, self.capacity)?;
+        write!(f, "{} of {}, {partitions} of {} records", self.name, self.holds, self.capacity)?;
         for it in &self.partitions {
-            write!(f, "  {}: log {}..{}, {} kept", it.partition, it.earliest, it.end, it.retained())?;
+            write!(f, "\n  {}: log {}..{}, {} kept", it.partition, it.earliest, it.end, it.retained())?;
             if let Some(passed) = self.passed(it.partition) {
                 write!(f, ", all past {passed}")?;
             }
             let counts =
                 [(it.dropped, "dropped"), (it.expired, "expired"), (it.blocked, "blocked"), (it.rejected, "rejected")];
             counts.iter().filter(|(n, _)| *n > 0).try_for_each(|(n, what)| write!(f, ", {n} {what}"))?;
-            writeln!(f)?;
         }
-        self.groups.iter().try_for_each(|group| group.fmt(f))
+        self.groups.iter().try_for_each(|group| below(f, "  ", group))
     }
 }
 
@@ -160,19 +163,20 @@ impl fmt::Display for GroupDescription {
         let members = if assignment.is_empty() { "no member".to_owned() } else { many(assignment.len(), "member") };
         let (lag, acked, dead) = (stats.lag(), stats.acked(), stats.dead());
         let letters = many(stats.letters, "letter");
-        writeln!(f, "  {}, {members}, lag {lag}, {acked} acked, {dead} dead, {letters}", stats.group)?;
+        write!(f, "{}, {members}, lag {lag}, {acked} acked, {dead} dead, {letters}", stats.group)?;
         for of in assignment {
-            write!(f, "    {} has {:?}", of.member, of.partitions)?;
+            write!(f, "\n  {} has {:?}", of.member, of.partitions)?;
             let moves = [(&of.coming, "coming"), (&of.going, "going")];
             let mut moves = moves.iter().filter(|(which, _)| !which.is_empty());
             moves.try_for_each(|(which, what)| write!(f, ", {what} {which:?}"))?;
-            writeln!(f)?;
         }
         for (lane, why) in stats.lanes.iter().zip(standing) {
-            write!(f, "    {}: next {} of {}, lag {}", lane.partition, lane.committed, lane.end, lane.pending)?;
+            write!(f, "\n  {}: next {} of {}, lag {}", lane.partition, lane.committed, lane.end, lane.pending)?;
             let counts = [(lane.skipped, "skipped"), (lane.expired, "expired"), (lane.retried, "retried")];
             counts.iter().filter(|(n, _)| *n > 0).try_for_each(|(n, what)| write!(f, ", {n} {what}"))?;
-            if lane.pending > 0 { writeln!(f, ": {why}")? } else { writeln!(f)? }
+            if lane.pending > 0 {
+                write!(f, ": {why}")?;
+            }
         }
         Ok(())
     }

@@ -115,7 +115,7 @@ impl Life {
         let mut sleeper = Sleeper::new(self.clock.clone());
         let bell = sleeper.bell().clone();
         let _registered = cancel.map(|cancel| cancel.register(&bell));
-        let until = if deadline == Deadline::Now { Some(self.clock.now()) } else { deadline.at() };
+        let until = deadline.at();
         loop {
             if cancel.is_some_and(Canceller::is_cancelled) {
                 return if done() { Ended::Done } else { Ended::Cancelled };

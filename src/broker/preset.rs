@@ -3,7 +3,7 @@
 
 use super::config::TopicConfig;
 use super::handle::Broker;
-use crate::group::{GroupConfig, Retry, Run};
+use crate::group::{GroupConfig, Retry};
 use crate::log::{Retain, Timestamps};
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ impl<T> TopicConfig<T> {
     /// let orders = broker.create_topic("orders", TopicConfig::handbook().partitions(2).key(|order: &String| order))?;
     /// orders.publish("first".to_string())?; // kept for whoever comes
     /// let billing = orders.group("billing", GroupConfig::handbook())?;
-    /// billing.member("billing-1").run(Run::handbook()).subscribe_with(|_partition| |order| println!("{}", **order))?;
+    /// billing.member("billing-1").run(Run::ThreadPerLane).subscribe_with(|_partition| |order| println!("{}", **order))?;
     /// assert_eq!(broker.close(Some(Broker::CLOSE_LIMIT)).acked(), 1);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -41,12 +41,5 @@ impl<T: Clone + Send + Sync + 'static> GroupConfig<T> {
     pub fn handbook() -> Self {
         let pauses = Retry::exponential(3).first(Duration::from_millis(1)).factor(2.0).max(Duration::from_millis(50));
         Self::earliest().retry(pauses).letters(1_024).bury_cloned()
-    }
-}
-
-impl Run {
-    /// As the handbook broker runs its members: [`Run::ThreadPerLane`].
-    pub const fn handbook() -> Self {
-        Run::ThreadPerLane
     }
 }

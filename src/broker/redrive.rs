@@ -22,7 +22,8 @@ pub struct Republished {
 
 /// A redrive to a topic stopped before the end: the letter that was refused, and those behind it, are letters as before.
 #[derive(thiserror::Error)]
-#[error("redrive stopped after {} letters: {why}", done.published.len())]
+#[error("redrive stopped, {} published before: {why}", done.published.len())]
+#[non_exhaustive]
 pub struct RedriveError {
     /// What was done before.
     pub done: Republished,

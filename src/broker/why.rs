@@ -4,7 +4,7 @@
 use super::core::Core;
 use super::group::Group;
 use super::topic::Topic;
-use crate::group::{ControlError, Delivery, Position, Standing};
+use crate::group::{ControlError, Delivery, Group as Inner, Position, Standing};
 use crate::sync::Arc;
 use std::fmt;
 
@@ -58,13 +58,14 @@ impl<T: Send + Sync + 'static> Topic<T> {
     /// ```
     pub fn why_full(&self, partition: u32) -> Option<WhyFull> {
         let log = self.0.log(partition)?;
+        let earliest = log.earliest().get(); // what is too old goes first
         if log.has_room() {
             return None;
         }
         let group = log.limiting().and_then(|limiting| self.0.groups.named(limiting.tag));
         let offset = match &group {
             Some(group) => self.0.groups.find(group)?.committed(partition).ok()?,
-            None => log.earliest().get(),
+            None => earliest,
         };
         let because = group.as_ref().and_then(|group| self.0.standing_of(group, partition));
         let (topic, capacity) = (self.0.name.clone(), self.0.capacity() as u64);
@@ -77,9 +78,18 @@ impl<T: Send + Sync + 'static> Core<T> {
     pub(super) fn standing_of(&self, group: &str, partition: u32) -> Option<Standing> {
         let all = self.groups.all();
         let group = all.iter().find(|one| &**one.name() == group)?;
-        let busy = |executor| all.iter().find_map(|other| Some((other.name().clone(), other.served_by(executor)?)));
-        group.standing(partition, busy).ok()
+        standing_among(group, &all, partition).ok()
     }
+}
+
+/// Where a group stands in a partition; `all` are the groups of its topic.
+pub(super) fn standing_among<T: Send + Sync + 'static>(
+    group: &Inner<T>,
+    all: &[Arc<Inner<T>>],
+    partition: u32,
+) -> Result<Standing, ControlError> {
+    let busy = |executor| all.iter().find_map(|other| Some((other.name().clone(), other.served_by(executor)?)));
+    group.standing(partition, busy)
 }
 
 impl<T: Send + Sync + 'static> Group<T> {
@@ -91,9 +101,7 @@ impl<T: Send + Sync + 'static> Group<T> {
     ///
     /// No such partition, or the group was deleted; see [`ControlError`].
     pub fn standing(&self, partition: u32) -> Result<Standing, ControlError> {
-        let all = self.siblings();
-        let busy = |executor| all.iter().find_map(|other| Some((other.name().clone(), other.served_by(executor)?)));
-        self.inner().standing(partition, busy)
+        standing_among(self.inner(), &self.siblings(), partition)
     }
 
     /// What has become of one record in this group, as far as it is known at this moment. A look at the cursor, the lane and

@@ -41,7 +41,7 @@ impl Deal {
 /// its time (the joiner or leaver waits for it) and may ask its group for figures. If members come or go meanwhile it is
 /// asked again. An answer that cannot be used (of another length than there are partitions, naming a member that is not
 /// there, a panic, or given by one that itself had members join or leave this group while it was asked) is put aside and
-/// counted in [`Group::bad_deals`](crate::Group::bad_deals), and the partitions are dealt by [`RoundRobinAssignor`].
+/// counted in [`GroupStats::bad_deals`](crate::GroupStats::bad_deals), and the partitions are dealt by [`RoundRobinAssignor`].
 ///
 /// ```
 /// use ringlog::{Assignor, Broker, Deal, GroupConfig, TopicConfig};

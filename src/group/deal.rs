@@ -281,12 +281,6 @@ impl<T: Send + Sync + 'static> Group<T> {
         !lock(&self.roster).members().is_empty()
     }
 
-    /// How often the assignor gave no answer that could be used.
-    pub fn bad_deals(&self) -> u64 {
-        // ORD(bad_deal:B) Relaxed: a counter.
-        self.bad_deals.load(Ordering::Relaxed)
-    }
-
     /// Whether the last member of an ephemeral group has left, and with it the group.
     pub fn is_retired(&self) -> bool {
         lock(&self.roster).is_retired()

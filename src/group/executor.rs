@@ -102,6 +102,7 @@ pub trait Seat: Send + Sync + fmt::Debug {
 
 /// Why an executor did not take a task.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum PlaceError {
     /// It was stopped, or its thread has ended.
     #[error("the executor has stopped")]
@@ -124,6 +125,7 @@ pub trait Executor: Send + Sync + fmt::Debug {
 
 /// Who runs a member's handler.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub enum Run {
     /// A thread of its own, all lanes one at a time (the default).
     #[default]

@@ -17,7 +17,7 @@ use super::stats::{GroupStats, LaneStats};
 use super::watermark::Raised;
 use super::word::{MemberId, PauseReason};
 use crate::log::{self, Log};
-use crate::sync::atomic::AtomicU64;
+use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Arc, Mutex, lock};
 use crate::time::{Clock, Random};
 use crate::wait::Event;
@@ -221,6 +221,8 @@ impl<T: Send + Sync + 'static> Group<T> {
             letters_lost: self.letters.lost(),
             saves,
             saves_failed,
+            // ORD(bad_deal:B) Relaxed: a counter.
+            bad_deals: self.bad_deals.load(Ordering::Relaxed),
         }
     }
 

@@ -105,6 +105,12 @@ impl Outcome {
 }
 
 /// What a record handler may return: `()`, `Result<(), E>` or an [`Outcome`].
+#[diagnostic::on_unimplemented(
+    message = "a handler of records returns `{Self}`, which says nothing about the record",
+    label = "this is returned by a handler",
+    note = "return `()`, `Result<(), E>` (with `E: Into<Box<dyn Error + Send + Sync>>`) or an `Outcome`",
+    note = "of a `Result` with something else in `Ok`, use `.map(drop)`"
+)]
 pub trait IntoOutcome {
     /// The outcome it stands for.
     fn into_outcome(self) -> Outcome;
@@ -154,6 +160,12 @@ impl BatchOutcome {
 /// An `Err`, and a panic, do not say which record is at fault. Nothing is acked then, and the same records are handed
 /// out again one by one, each with its own attempts, so that the poison record is found and its neighbours are not
 /// buried for it.
+#[diagnostic::on_unimplemented(
+    message = "a handler of batches returns `{Self}`, which says nothing about the batch",
+    label = "this is returned by a handler",
+    note = "return `()`, `Result<(), E>` (with `E: Into<Box<dyn Error + Send + Sync>>`) or a `BatchOutcome`",
+    note = "of a `Result` with something else in `Ok`, use `.map(drop)`"
+)]
 pub trait IntoBatchOutcome {
     /// The outcome it stands for.
     fn into_batch_outcome(self) -> BatchOutcome;

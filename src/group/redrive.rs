@@ -120,6 +120,13 @@ impl<T> Redrives<T> {
         self.lock().entries.iter().filter_map(|entry| entry.letter.published_at()).min()
     }
 
+    /// How often what comes next has failed since it was queued, and how long it still has to wait; `None`: it has not.
+    pub(super) fn retrying(&self, now: Time) -> Option<(u32, Duration)> {
+        let queue = self.lock();
+        let head = queue.entries.front().filter(|head| head.failures > 0)?;
+        Some((head.failures, head.due.map_or(Duration::ZERO, |due| due.since(now))))
+    }
+
     /// Whether a step would hand something over without waiting for a time.
     pub(super) fn is_ready(&self) -> bool {
         self.lock().entries.front().is_some_and(|head| head.due.is_none())

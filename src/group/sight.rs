@@ -86,7 +86,8 @@ pub enum Standing {
         /// Whose handler.
         member: Arc<str>,
     },
-    /// The record at the cursor has failed and waits for its next attempt.
+    /// The record that comes next, at the cursor or of a letter that is to be handed over again, has failed and waits for its
+    /// next attempt.
     Retrying {
         /// How often it has failed.
         attempts: u32,
@@ -126,7 +127,8 @@ impl fmt::Display for Standing {
             Standing::Paused { .. } => write!(f, "the partition is paused"),
             Standing::AtWork { member } => write!(f, "the handler of '{member}' is at work"),
             Standing::Retrying { attempts, wait } => {
-                write!(f, "its record has failed {attempts} times and is tried again in {wait:?}")
+                let times = if *attempts == 1 { "once" } else { &format!("{attempts} times") };
+                write!(f, "its record has failed {times} and is tried again in {wait:?}")
             }
             Standing::Moving { from, to: Some(to) } => {
                 write!(f, "it moves from '{from}', who has it in hand, to '{to}'")
@@ -144,7 +146,7 @@ impl<T: Send + Sync + 'static> Lane<T> {
     fn retrying(&self, now: Time) -> Option<(u64, u32, Duration)> {
         let (committed, epoch) = self.gate.snapshot();
         let waiting = self.notice.at(committed.get(), epoch)?;
-        let wait = waiting.until.map_or(Duration::ZERO, |until| if until > now { until - now } else { Duration::ZERO });
+        let wait = waiting.until.map_or(Duration::ZERO, |until| until.since(now));
         Some((committed.get(), waiting.failures, wait))
     }
 
@@ -164,7 +166,7 @@ impl<T: Send + Sync + 'static> Lane<T> {
             return Some(Delivery::Pending);
         }
         Some(match self.retrying(now) {
-            _ if self.counters.serving.get() != 0 => Delivery::InHand,
+            _ if self.counters.serving.get() != 0 && self.counters.redriving.get() == 0 => Delivery::InHand,
             Some((at, attempts, wait)) if at == offset => Delivery::RetryScheduled { attempts, wait },
             _ => Delivery::Pending,
         })
@@ -183,7 +185,9 @@ impl<T: Send + Sync + 'static> Group<T> {
 
     /// What became of a record that the cursor is past, as far as that is known.
     fn past(&self, lane: &Lane<T>, offset: u64) -> Delivery {
-        let (stats, letters) = (lane.stats(), self.letters());
+        // In this order: a letter that goes for want of room in between must not leave counts that agree.
+        let letters = self.letters();
+        let stats = lane.stats();
         let mut kept = letters.iter().filter(|letter| letter.partition() == lane.partition);
         let dead = kept.clone().count() as u64;
         if kept.any(|letter| letter.offset() == offset) {
@@ -226,7 +230,10 @@ impl<T: Send + Sync + 'static> Group<T> {
                 [PauseReason::Group, PauseReason::Partition].map(|reason| word.is_paused_for(reason));
             return Ok(Standing::Paused { group, partition });
         }
-        if let Some((_, attempts, wait)) = lane.retrying(self.clock.now()) {
+        let now = self.clock.now();
+        let own = || lane.retrying(now).map(|(_, attempts, wait)| (attempts, wait));
+        // Letters go first: while one waits, nothing else is tried.
+        if let Some((attempts, wait)) = if word.redrives() { lane.redrives.retrying(now) } else { own() } {
             return Ok(Standing::Retrying { attempts, wait });
         }
         let seat = lock(&self.roster).find(word.owner()).and_then(|it| it.seat(partition as usize)).cloned();

@@ -20,6 +20,8 @@ pub(super) struct Counters {
     pub(super) expired: Count,
     /// The executor that steps the lane at this moment; 0: none. By the lane's holder.
     pub(super) serving: Count,
+    /// 1 while that is with a letter that came back, not with the records at the cursor. By the lane's holder.
+    pub(super) redriving: Count,
 }
 
 /// A counter with one writer at a time.
@@ -50,6 +52,7 @@ impl Count {
 
 /// One partition as its group sees it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct LaneStats {
     /// The partition.
     pub partition: u32,
@@ -100,6 +103,7 @@ impl LaneStats {
 
 /// A group in figures. What moved while they were read may show in one figure and not yet in another.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct GroupStats {
     /// The topic.
     pub topic: Arc<str>,
@@ -117,6 +121,9 @@ pub struct GroupStats {
     pub saves: u64,
     /// Times that its store failed to save them.
     pub saves_failed: u64,
+    /// Times that its [assignor](crate::Assignor) gave no answer that could be used, so that its partitions were dealt by turns
+    /// instead.
+    pub bad_deals: u64,
 }
 
 impl GroupStats {

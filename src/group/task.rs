@@ -140,9 +140,11 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> MemberTask<T, D> {
             return Step::Elsewhere;
         };
         let interrupt = Interrupt { word: &lane.word, seen: *seen };
+        lane.counters.redriving.set(1);
         lane.counters.serving.set(turn.executor.get());
         let step = redrive::serve(&self.group, lane, handlers.of(index), interrupt, turn);
         lane.counters.serving.set(0);
+        lane.counters.redriving.set(0);
         step
     }
 

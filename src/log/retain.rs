@@ -28,6 +28,7 @@ use std::fmt;
 
 /// What a partition keeps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Retain {
     /// Everything from the earliest record on, also before the first group comes and after the last has gone: then the
     /// partition fills up and producers wait.
