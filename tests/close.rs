@@ -210,7 +210,7 @@ fn a_hung_handler_costs_a_close_its_deadline_and_its_late_ack_counts_nothing() {
     let account = closing.join().unwrap();
     assert!(!account.drained && !account.stopped);
     assert_eq!((account.acked(), account.left()), (0, 3));
-    assert_eq!(account.to_string(), "0 acked, 0 dead, 3 left; orders/hung left 3; a handler was still at work");
+    assert_eq!(account.to_string(), "0 acked, 0 dead, 3 left; orders/hung left 3; not every member had stopped");
     drop(open);
     while !group.stats().lanes.iter().all(|lane| lane.refused > 0) {
         thread::yield_now();

@@ -3,7 +3,7 @@ mod lab;
 
 use lab::{CAPACITIES, Inbox, Lab, balanced, group};
 use ringlog::{
-    Batch, Broker, Group, GroupConfig, LaneStats, Outcome, Record, Retry, SeekTo, Topic, TopicConfig, Worker,
+    Batch, Broker, GroupConfig, LaneStats, Member, Outcome, Pick, Record, Retry, SeekTo, Topic, TopicConfig, Worker,
 };
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, LazyLock, Mutex, mpsc};
@@ -129,6 +129,48 @@ fn an_id_in_the_record_finds_what_was_published_twice() {
     assert_eq!(*done.lock().unwrap(), [0, 1, 2, 3]);
 }
 
+// The ways to write a handler that `docs/handlers.md` lists: they compile, and mean what it says.
+#[test]
+fn a_handler_is_written_in_each_of_these_ways() {
+    fn bill(order: &Record<'_, u64>) -> Result<(), std::fmt::Error> {
+        if **order == 1 { Err(std::fmt::Error) } else { Ok(()) }
+    }
+    let lab = Lab::new(8);
+    let (topic, other) = (lab.topic(2, 4), lab.broker.create_topic("other", TopicConfig::<u64>::new()).unwrap());
+    let config = || GroupConfig::earliest().retry(Retry::never());
+    let with = |name: &str| topic.group(name, config()).unwrap();
+    with("function").member("m").run(&lab.manual).subscribe(bill).unwrap();
+    with("untyped").member("m").run(&lab.manual).subscribe(|_| ()).unwrap();
+    let parse = |order: &Record<'_, u64>| {
+        order.to_string().trim_matches('1').parse::<String>()?;
+        Ok::<(), std::convert::Infallible>(())
+    };
+    with("question mark").member("m").run(&lab.manual).subscribe(parse).unwrap();
+    let annotated = |order: &Record<'_, u64>| -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+        u8::try_from(**order * 300).map(drop)?;
+        Ok(())
+    };
+    with("annotated").member("m").run(&lab.manual).subscribe(annotated).unwrap();
+    let publishes = move |order: &Record<'_, u64>| other.publish(**order).map(drop);
+    with("publishes").member("m").run(&lab.manual).subscribe(publishes).unwrap();
+    let mut seen = 0;
+    let counts = move |_: &Record<'_, u64>| {
+        seen += 1;
+        if seen == 2 { Outcome::reject("the second") } else { Outcome::Ack }
+    };
+    with("counts").member("m").run(&lab.manual).subscribe(counts).unwrap();
+    let each = |partition: u32| move |_: &Record<'_, u64>| if partition == 1 { Err("one") } else { Ok(()) };
+    with("each").member("m").run(&lab.manual).subscribe_with(each).unwrap();
+    for partition in 0..2 {
+        topic.publish_to(partition, u64::from(partition)).unwrap();
+    }
+    lab.settle();
+    let dead: Vec<(String, u64)> = topic.groups().iter().map(|g| (g.name().to_owned(), balanced(g).dead())).collect();
+    let expected =
+        ["annotated", "counts", "each", "function", "publishes", "question mark", "untyped"].map(str::to_owned);
+    assert_eq!(dead, expected.into_iter().zip([1, 1, 1, 1, 0, 0, 0]).collect::<Vec<_>>());
+}
+
 // B-E6: the parts know the topic and not each other.
 #[test]
 fn an_event_bus_is_a_topic_for_each_kind_and_a_group_for_each_part() {
@@ -153,11 +195,12 @@ fn an_event_bus_is_a_topic_for_each_kind_and_a_group_for_each_part() {
 }
 
 /// A client in a room, and what it saw.
-fn enter(room: &Topic<u64>, name: &str, worker: &Worker) -> (Group<u64>, Arc<Mutex<Vec<u64>>>) {
-    let (client, seen) = (room.group(name, GroupConfig::latest()).unwrap(), Arc::new(Mutex::new(Vec::new())));
+fn enter(room: &Topic<u64>, name: &str, worker: &Worker) -> (Member<u64>, Arc<Mutex<Vec<u64>>>) {
+    let (client, seen) =
+        (room.group(name, GroupConfig::latest().ephemeral()).unwrap(), Arc::new(Mutex::new(Vec::new())));
     let lines = seen.clone();
-    client.member("connection").run(worker).subscribe(move |line| lines.lock().unwrap().push(**line)).unwrap();
-    (client, seen)
+    let connection = client.member("connection").run(worker);
+    (connection.subscribe(move |line| lines.lock().unwrap().push(**line)).unwrap(), seen)
 }
 
 // B-E9
@@ -171,11 +214,11 @@ fn a_chat_is_a_topic_for_each_room_and_a_group_for_each_client() {
     (0..10).for_each(|n| assert!(room("red").publish(n).is_ok()));
     blue.publish(100).unwrap();
     broker.drain(LONG).unwrap();
-    assert!(bob.0.delete(), "he leaves, and holds nobody up");
+    assert!(bob.0.leave(), "his group goes with him, and holds nobody up");
     let dave = enter(&red, "dave", &worker);
     (10..20).for_each(|n| assert!(red.publish(n).is_ok()));
     broker.drain(LONG).unwrap();
-    let saw = |client: &(Group<u64>, Arc<Mutex<Vec<u64>>>)| client.1.lock().unwrap().clone();
+    let saw = |client: &(Member<u64>, Arc<Mutex<Vec<u64>>>)| client.1.lock().unwrap().clone();
     assert_eq!((saw(&alice), saw(&bob)), ((0..20).collect(), (0..10).collect()));
     assert_eq!((saw(&dave), saw(&carol)), ((10..20).collect(), vec![100]));
 }
@@ -208,6 +251,32 @@ fn a_group_that_needs_no_order_sets_failures_aside_and_goes_on() {
         assert_eq!((balanced(&group).acked(), balanced(&group).retried(), later.lag()), (9, 0, 3));
         lab.finish();
         assert_eq!((second.offsets(0), balanced(&later).acked()), (vec![0, 0, 1, 1, 2, 2], 3));
+    }
+}
+
+// C-29: what failed lies there as letters until it is mended.
+#[test]
+fn failures_that_were_set_aside_as_letters_are_published_anew_when_it_is_mended() {
+    for capacity in CAPACITIES {
+        let lab = Lab::new(3);
+        let topic = lab.topic(1, capacity);
+        let again = lab.broker.create_topic("again", TopicConfig::<u64>::new()).unwrap();
+        let config = GroupConfig::earliest().retry(Retry::never()).bury_cloned();
+        let pictures = topic.group("resize", config).unwrap();
+        let resize = |picture: &Record<'_, u64>| if **picture % 3 == 1 { Err("broken") } else { Ok(()) };
+        pictures.member("resize-1").run(&lab.manual).subscribe(resize).unwrap();
+        lab.feed(&topic, 0, 0..9);
+        lab.settle();
+        let figures = balanced(&pictures);
+        assert_eq!((figures.acked(), figures.dead(), figures.retried(), pictures.letters().len()), (6, 3, 0, 3));
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let noted = seen.clone();
+        let later = again.group("later", GroupConfig::earliest()).unwrap();
+        later.member("m").run(&lab.manual).subscribe(move |picture| noted.lock().unwrap().push(**picture)).unwrap();
+        let done = again.redrive(&pictures, Pick::all(), Duration::ZERO).unwrap();
+        lab.settle();
+        assert_eq!((done.published.len(), pictures.letters().len()), (3, 0));
+        assert_eq!(*seen.lock().unwrap(), [1, 4, 7], "in their order");
     }
 }
 

@@ -221,7 +221,7 @@ fn everything_at_a_glance_in_order_of_names() {
     let page = "\
 broker, Open, 2 topics
 a of alloc::string::String, 1 partition of 8192 records
-  0: log 0..0, 0 kept, all past 0
+  0: log 0..0, 0 kept, no group
 t of u64, 2 partitions of 4 records
   0: log 0..3, 3 kept, all past 1
   1: log 0..0, 0 kept, all past 0

@@ -16,6 +16,10 @@ pub struct Account {
     pub drained: bool,
     /// Whether every handler had returned when the account was taken, not to be called again. If not, a handler outlasted the
     /// deadline, or closed the broker itself; what it had in hand counts as left and its acknowledgement is refused.
+    ///
+    /// A member that merely sleeps has to wake and go before it counts. A close that is given no time (a limit of zero, a
+    /// canceller already used, a close from inside a handler, the drop of the last handle) does not wait for that: so there
+    /// this is mostly false although no handler is at work, and says only that nobody looked any longer.
     pub stopped: bool,
 }
 
@@ -62,7 +66,7 @@ impl fmt::Display for Account {
             write!(f, "; {}/{} left {}", entry.topic, entry.group, entry.lag())?;
         }
         if !self.stopped {
-            write!(f, "; a handler was still at work")?;
+            write!(f, "; not every member had stopped")?;
         }
         Ok(())
     }

@@ -103,6 +103,10 @@ impl<T> TopicConfig<T> {
     ///
     /// `f` runs in the publishing thread before anything is claimed; if it panics, the publish does, and nothing is
     /// stored. With one partition and no [partitioner](Self::partitioner) of your own it is not asked.
+    ///
+    /// It returns a reference into the value. So a key of several parts (tenant and account, say) is either a field that holds
+    /// them together, made before the publish, or a type of yours that holds the parts and implements [`Key`], by giving
+    /// their bytes one behind the other, in a way that keeps `("ab", "c")` and `("a", "bc")` apart.
     #[must_use]
     pub fn key<K: Key + ?Sized>(mut self, f: impl Fn(&T) -> &K + Send + Sync + 'static) -> Self {
         self.rule.key(f);

@@ -52,8 +52,12 @@ pub struct GroupDescription {
 }
 
 impl TopicDescription {
-    /// What every group has passed in a partition: the least of their cursors; 0 without a group, since all is kept for the
-    /// first one. `None` if there is no such partition.
+    /// What every group has passed in a partition: the least of their cursors. `None` if there is no such partition.
+    ///
+    /// Without a group it is 0: nobody has passed anything. That says nothing of what is kept; only
+    /// [`Retain::Backlog`](crate::Retain::Backlog) keeps everything for the group that is still to come. Where records go
+    /// by rule ([`drop_oldest`](crate::TopicConfig::drop_oldest), [`max_age`](crate::TopicConfig::max_age)) it may lie before the
+    /// earliest record retained, for a group that has not noticed yet what it has lost.
     pub fn passed(&self, partition: u32) -> Option<u64> {
         self.partitions.get(partition as usize)?;
         let of = |group: &GroupDescription| group.stats.lanes.get(partition as usize).map(|lane| lane.committed);
@@ -146,8 +150,9 @@ impl fmt::Display for TopicDescription {
         write!(f, "{} of {}, {partitions} of {} records", self.name, self.holds, self.capacity)?;
         for it in &self.partitions {
             write!(f, "\n  {}: log {}..{}, {} kept", it.partition, it.earliest, it.end, it.retained())?;
-            if let Some(passed) = self.passed(it.partition) {
-                write!(f, ", all past {passed}")?;
+            match self.passed(it.partition) {
+                Some(passed) if !self.groups.is_empty() => write!(f, ", all past {passed}")?,
+                _ => write!(f, ", no group")?,
             }
             let counts =
                 [(it.dropped, "dropped"), (it.expired, "expired"), (it.blocked, "blocked"), (it.rejected, "rejected")];

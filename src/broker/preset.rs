@@ -17,6 +17,10 @@ impl<T> TopicConfig<T> {
     /// needed ([`Retain::Backlog`]), publishes that wait one second at most, and coarse times, so that groups may start and
     /// seek by time. Keys go by crc32, and what has none in turn.
     ///
+    /// For topics of which a group that comes late may miss nothing. Without a group a partition fills up, and from then on
+    /// every publish waits and fails until there is one; [`new`](Self::new) keeps nobody waiting for groups to come. Members
+    /// that run as the handbook's do are told [`Run::ThreadPerLane`](crate::Run::ThreadPerLane). What the preset sets against the defaults is a table in `docs/recipes.md` ("The handbook preset").
+    ///
     /// ```
     /// use ringlog::{Broker, GroupConfig, Run, TopicConfig};
     ///
@@ -38,6 +42,9 @@ impl<T> TopicConfig<T> {
 impl<T: Clone + Send + Sync + 'static> GroupConfig<T> {
     /// The handbook broker's group: starts at the earliest record, delivers a record three times at most with pauses of 1 ms
     /// and 2 ms (doubled up to 50 ms where there are more attempts), and keeps 1,024 letters with clones of their records.
+    ///
+    /// Against the defaults: the start is said, pauses have a shorter cap, and letters keep their records, so that they can
+    /// be [redriven](crate::Group::redrive). See [`TopicConfig::handbook`].
     pub fn handbook() -> Self {
         let pauses = Retry::exponential(3).first(Duration::from_millis(1)).factor(2.0).max(Duration::from_millis(50));
         Self::earliest().retry(pauses).letters(1_024).bury_cloned()
