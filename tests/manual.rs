@@ -105,10 +105,13 @@ fn a_planned_panic_strikes_the_record_it_names() {
             lab.manual.panic_at("g", 0, 3);
             lab.manual.panic_at("g", 0, 5);
             lab.manual.panic_at("g", 0, 5);
+            lab.manual.panic_at("g", 0, 99);
+            assert_eq!(lab.manual.planned().len(), 4);
             group.member("m").run(&lab.manual).subscribe(move |r| seen.note(r)).unwrap();
             lab.feed(&topic, 0, 0..8);
             lab.feed(&topic, 1, 0..8);
             lab.finish();
+            assert_eq!(lab.manual.planned(), [("g".into(), 0, 99)], "that one never came");
             assert_eq!(inbox.offsets(0), [0, 1, 2, 3, 4, 6, 7]);
             assert_eq!(inbox.offsets(1), (0..8).collect::<Vec<_>>());
             let stats = balanced(&group);

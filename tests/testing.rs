@@ -39,10 +39,7 @@ fn a_recorder_keeps_positions_attempts_and_clones_in_order_and_waits_for_them() 
         group.subscribe("m", seen.handler()).unwrap();
         assert!(seen.is_empty());
         let few = seen.wait_for(1, Duration::from_millis(1)).unwrap_err();
-        assert_eq!(
-            (few.wanted, few.came, few.to_string().as_str()),
-            (1, 0, "waited 1ms for 1 calls, but there were 0")
-        );
+        assert_eq!((few.wanted, few.came, few.to_string().as_str()), (1, 0, "waited 1ms for 1 call, but there were 0"));
         let publisher = thread::spawn(move || EVENTS.map(|event| topic.publish(event).unwrap().position));
         seen.wait_for(EVENTS.len(), LONG).unwrap();
         let published = publisher.join().unwrap();

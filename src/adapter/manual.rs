@@ -146,9 +146,16 @@ impl Manual {
         self.lock().visits.iter().filter_map(|visit| visit.due).min()
     }
 
-    /// Has the handler of `group` panic instead of being called with this record: once, on its next delivery.
+    /// Has the handler of `group` panic instead of being called with this record: once, on its next delivery. A plan for a
+    /// group, a partition or an offset that never comes is kept without a word; see [`Manual::planned`].
     pub fn panic_at(&self, group: &str, partition: u32, offset: u64) {
         self.lock().panics.push((group.into(), partition, offset));
+    }
+
+    /// The panics that are planned and have not happened: group, partition, offset. A test that ends with some here has not
+    /// tested what it meant to.
+    pub fn planned(&self) -> Vec<(Arc<str>, u32, u64)> {
+        self.lock().panics.clone()
     }
 
     /// A member dies between two steps: its task is dropped as it would be if its thread ended. False: no such member.

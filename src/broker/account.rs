@@ -3,6 +3,7 @@
 
 use crate::group::GroupStats;
 use crate::sync::Arc;
+use crate::time::Span;
 use std::fmt;
 use std::time::Duration;
 
@@ -89,7 +90,7 @@ pub struct Behind {
 #[non_exhaustive]
 pub enum DrainError {
     /// The time was up first. Wait longer, or see to the groups named.
-    #[error("not drained after {waited:?}{}", list(behind))]
+    #[error("not drained after {}{}", Span(*waited), list(behind))]
     TimedOut {
         /// How long was waited, by the broker's clock.
         waited: Duration,

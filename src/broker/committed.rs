@@ -5,6 +5,7 @@ use super::life::Ended;
 use super::topic::Topic;
 use crate::group::{Group as Inner, GroupOffset, Position};
 use crate::sync::Arc;
+use crate::time::Span;
 use crate::wait::Canceller;
 use std::time::Duration;
 
@@ -31,7 +32,7 @@ pub enum WaitError {
         group: Arc<str>,
     },
     /// The time was up first. Wait longer, or see to the groups named.
-    #[error("{topic}/{}@{} not done after {waited:?}{}", position.partition, position.offset, list(behind))]
+    #[error("{topic}/{}@{} not done after {}{}", position.partition, position.offset, Span(*waited), list(behind))]
     TimedOut {
         /// The topic.
         topic: Arc<str>,

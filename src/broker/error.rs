@@ -3,6 +3,7 @@
 
 use crate::group::{ConfigError, NameError};
 use crate::sync::Arc;
+use crate::time::Span;
 use std::fmt;
 use std::ops::Range;
 use std::time::Duration;
@@ -120,7 +121,7 @@ impl fmt::Display for Full {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{} full ({} records)", self.topic, self.partition, self.capacity)?;
         if !self.waited.is_zero() {
-            write!(f, " after {:?}", self.waited)?;
+            write!(f, " after {}", Span(self.waited))?;
         }
         match &self.limiting {
             Some(Limiting { group, lag }) => {

@@ -4,6 +4,7 @@
 use super::life::{Ended, Life};
 use crate::group::{Group, MemberId};
 use crate::sync::Arc;
+use crate::time::Span;
 use crate::wait::Canceller;
 use std::fmt;
 use std::time::Duration;
@@ -22,7 +23,7 @@ pub struct Member<T> {
 pub enum LeaveError {
     /// The time was up first. The member has left all the same; what it had not done is for the others, or waits for the
     /// next member.
-    #[error("member '{member}' of group '{group}' left after {waited:?} with {left} records to do{}", at_work(*in_hand))]
+    #[error("member '{member}' of group '{group}' left after {} with {}{}", Span(*waited), to_do(*left), at_work(*in_hand))]
     TimedOut {
         /// The group.
         group: Arc<str>,
@@ -36,7 +37,7 @@ pub enum LeaveError {
         in_hand: bool,
     },
     /// The canceller was used first. The member has left all the same, as when the time is up.
-    #[error("member '{member}' of group '{group}' left on a cancel with {left} records to do{}", at_work(*in_hand))]
+    #[error("member '{member}' of group '{group}' left on a cancel with {}{}", to_do(*left), at_work(*in_hand))]
     Cancelled {
         /// The group.
         group: Arc<str>,
@@ -68,6 +69,10 @@ pub enum LeaveError {
         /// The member.
         member: Arc<str>,
     },
+}
+
+fn to_do(left: u64) -> String {
+    if left == 1 { "1 record to do".to_owned() } else { format!("{left} records to do") }
 }
 
 fn at_work(in_hand: bool) -> &'static str {

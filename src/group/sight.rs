@@ -6,7 +6,7 @@ use super::error::ControlError;
 use super::lane::Lane;
 use super::word::{MemberId, PauseReason};
 use crate::sync::{Arc, Mutex, lock};
-use crate::time::Time;
+use crate::time::{Span, Time};
 use std::fmt;
 use std::time::Duration;
 
@@ -128,7 +128,7 @@ impl fmt::Display for Standing {
             Standing::AtWork { member } => write!(f, "the handler of '{member}' is at work"),
             Standing::Retrying { attempts, wait } => {
                 let times = if *attempts == 1 { "once" } else { &format!("{attempts} times") };
-                write!(f, "its record has failed {times} and is tried again in {wait:?}")
+                write!(f, "its record has failed {times} and is tried again in {}", Span(*wait))
             }
             Standing::Moving { from, to: Some(to) } => {
                 write!(f, "it moves from '{from}', who has it in hand, to '{to}'")

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 /// Less happened in time than a test waited for.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("waited {waited:?} for {wanted} {what}, but there were {came}")]
+#[error("waited {waited:?} for {wanted} {}, but there were {came}", one_or_many(*wanted, what))]
 #[non_exhaustive]
 pub struct TooFew {
     /// What was waited for.
@@ -17,6 +17,11 @@ pub struct TooFew {
     pub came: usize,
     /// How long was waited, in real time.
     pub waited: Duration,
+}
+
+/// "calls", or "call" where it is one.
+fn one_or_many(n: usize, what: &str) -> &str {
+    if n == 1 { what.strip_suffix('s').unwrap_or(what) } else { what }
 }
 
 /// A value under a lock, and who waits for it to change. No code of a user's runs under it.

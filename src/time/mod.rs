@@ -10,6 +10,7 @@ mod manual;
 mod pace;
 mod random;
 mod recent;
+mod span;
 mod system;
 
 pub use coarse::CoarseClock;
@@ -18,6 +19,7 @@ pub use manual::ManualClock;
 pub use pace::{Ticks, ticks, ticks_in};
 pub use random::{Random, SeededRandom};
 pub use recent::Recent;
+pub use span::Span;
 pub use system::SystemClock;
 
 use crate::sync::{
