@@ -8,9 +8,9 @@ use ringlog::{
 };
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-const LONG: Duration = Duration::from_secs(60);
+const LONG: Duration = Duration::from_secs(20);
 
 //
 #[test]
@@ -206,7 +206,9 @@ fn a_record_that_fails_for_good_while_others_stop_its_member_has_one_letter_and_
             open.send(()).unwrap();
             stopping.join().unwrap();
         });
+        let begun = Instant::now();
         while group.lag() > 0 {
+            assert!(begun.elapsed() < LONG, "it is not committed: {:?}", group.stats());
             thread::yield_now();
         }
         let stats = balanced(&group);
