@@ -212,6 +212,46 @@ fn a_handler_whose_destructor_panics_leaves_all_the_same() {
     assert_eq!((group.stats().acked(), group.assignment().len()), (2, 1));
 }
 
+// A worker that has the last handle of a group drops what the user put into its settings
+#[test]
+fn settings_whose_destructor_panics_do_not_end_the_worker_that_drops_them() {
+    struct Rude;
+    impl Drop for Rude {
+        fn drop(&mut self) {
+            std::panic::resume_unwind(Box::new("not so quietly"));
+        }
+    }
+    let broker = Broker::new();
+    let (kept, worker) = (topic(&broker, 1, 8), Worker::spawn().unwrap());
+    let group = kept.group("g", GroupConfig::earliest()).unwrap();
+    group.member("m").run(&worker).subscribe(|_| ()).unwrap();
+    let ((says, said), (goes, waits)) = (mpsc::channel(), mpsc::channel::<()>());
+    {
+        let going = broker.create_topic("going", TopicConfig::<u64>::new()).unwrap();
+        let rude = Rude;
+        let config = GroupConfig::earliest().on_gap(move |_| {
+            let _kept = &rude;
+        });
+        let handler = move |_: &ringlog::Record<'_, u64>| {
+            says.send(()).unwrap();
+            let _over = waits.recv();
+        };
+        going.group("g", config).unwrap().member("m").run(&worker).subscribe(handler).unwrap();
+        going.publish(0).unwrap();
+        said.recv().unwrap();
+        broker.delete_topic("going").unwrap();
+    }
+    drop(goes);
+    while said.recv().is_ok() {} // its handler is gone
+    for n in 0..100 {
+        kept.publish(n).unwrap();
+        broker.drain(LONG).unwrap();
+    }
+    let position = ringlog::Position { partition: 0, offset: 99 };
+    kept.wait_committed(position, &["g"], LONG).unwrap();
+    assert_eq!(group.assignment().len(), 1, "it is still served");
+}
+
 #[test]
 fn a_worker_serves_one_clock() {
     let worker = Worker::spawn().unwrap();

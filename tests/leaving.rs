@@ -1,8 +1,8 @@
 //! Leaving at once, leaving when done, and groups that go with their last member.
 
 use ringlog::{
-    Broker, BrokerConfig, Canceller, Group, GroupConfig, GroupError, LeaveError, Manual, ManualClock, Member, Outcome,
-    Pick, Record, SubscribeError, Topic, TopicConfig, Worker,
+    Assignor, Broker, BrokerConfig, Canceller, Deal, Group, GroupConfig, GroupError, LeaveError, Manual, ManualClock,
+    Member, Outcome, Pick, Record, SubscribeError, Topic, TopicConfig, Worker,
 };
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -263,4 +263,36 @@ fn a_close_keeps_an_ephemeral_group_in_its_account() {
     topic.publish(0).unwrap();
     let account = broker.close(Some(Duration::ZERO));
     assert_eq!(account.group("t", "g").map(|group| group.lag()), Some(1));
+}
+
+/// Partition 0 to the first, partition 1 to the last.
+#[derive(Debug)]
+struct Ends;
+
+impl Assignor for Ends {
+    fn assign(&self, deal: &Deal) -> Vec<usize> {
+        vec![0, deal.members().len() - 1]
+    }
+}
+
+#[test]
+fn who_leaves_does_not_wait_for_what_another_has_in_hand_of_a_group_that_is_over() {
+    let (clock, manual) = (Arc::new(ManualClock::new()), Manual::new(1));
+    let broker = Broker::with(BrokerConfig::new().clock(clock.clone()));
+    let topic = broker.create_topic("t", TopicConfig::new().partitions(2).capacity(4)).unwrap();
+    let group = topic.group("g", GroupConfig::earliest().assignor(Ends)).unwrap();
+    let one = group.member("one").run(&manual).subscribe(|_| ()).unwrap();
+    group.pause_partition(0).unwrap();
+    topic.publish_to(0, 0).unwrap();
+    thread::scope(|scope| {
+        let leaver = scope.spawn(|| one.leave_drained(LONG));
+        clock.wait_for_sleepers(1);
+        let (_other, at, go) = slow(&group, "other");
+        topic.publish_to(1, 0).unwrap();
+        assert_eq!(at.recv_timeout(LONG), Ok(0));
+        assert!(group.delete());
+        let left = leaver.join().unwrap();
+        assert!(matches!(left, Err(LeaveError::Stopped { left: 1, in_hand: false, .. })), "{left:?}");
+        drop(go);
+    });
 }

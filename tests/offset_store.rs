@@ -4,7 +4,7 @@ mod lab;
 use lab::{CAPACITIES, Lab, balanced};
 use ringlog::{
     Broker, ConfigError, FileOffsets, Group, GroupConfig, GroupError, GroupOffset, MemoryOffsets, OffsetStore, Record,
-    StartAt, StoreError, Topic, TopicConfig,
+    SeekTo, StartAt, StoreError, Topic, TopicConfig,
 };
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
@@ -340,6 +340,46 @@ fn who_asks_for_a_save_while_another_thread_is_at_it_waits_until_his_own_is_done
     goes.send(()).unwrap();
     assert_eq!(second.join().unwrap(), Ok(vec![offset(0, 5)]));
     first.join().unwrap();
+}
+
+// It waits for nothing that it is itself in the middle of, and what the close could not save is saved when it returns
+#[test]
+fn the_hook_of_a_failed_save_may_close_its_broker_and_take_its_time() {
+    let lab = Lab::new(0);
+    let (topic, store, broker) = (lab.topic(1, 8), Arc::new(Flaky::default()), lab.broker.clone());
+    let mended = store.clone();
+    let config = with(&store).on_store_failure(move |_| {
+        mended.set(Plan::Works);
+        broker.close(None);
+    });
+    let group = topic.group("g", config).unwrap();
+    lab.feed(&topic, 0, 0..3);
+    group.seek(0, SeekTo::Latest).unwrap();
+    store.set(Plan::Fails);
+    lab.clock.advance(SECOND);
+    assert!(topic.is_closed());
+    assert_eq!((store.inner.all(), group.stats().saves_failed), (vec![offset(0, 3)], 1));
+}
+
+#[test]
+fn a_store_may_close_its_broker_while_a_close_waits_for_it() {
+    let lab = Lab::new(0);
+    let ((says, said), (goes, waits)) = (mpsc::channel(), mpsc::channel());
+    let (topic, store) = (lab.topic(1, 8), Arc::new(Stuck(Mutex::new(Some((says, waits))), MemoryOffsets::new())));
+    let broker = lab.broker.clone();
+    let config = with(&store).on_store_failure(move |_| assert!(broker.close(None).stopped));
+    let group = topic.group("g", config).unwrap();
+    lab.feed(&topic, 0, 0..3);
+    group.seek(0, SeekTo::Latest).unwrap();
+    let saver = std::thread::spawn(move || group.save_offsets());
+    said.recv().unwrap();
+    let broker = lab.broker.clone();
+    let closer = std::thread::spawn(move || broker.close(None));
+    lab.clock.wait_for_sleepers(1);
+    drop(goes); // so it fails
+    assert!(closer.join().unwrap().stopped);
+    saver.join().unwrap().unwrap();
+    assert_eq!(store.1.all(), [offset(0, 3)], "saved once more for the one that closed");
 }
 
 #[cfg(not(miri))]

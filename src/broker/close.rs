@@ -15,7 +15,7 @@
 //! | stage     | who works                        | the others                                                      |
 //! |-----------|----------------------------------|-----------------------------------------------------------------|
 //! | `Open`    | nobody                           | the first to come takes it to `Running`                         |
-//! | `Running` | the first: refuse, drain, seal, drain what slipped in before the seal, stop, account | shorten the deadline, then wait; a handler does not wait |
+//! | `Running` | the first: refuse, drain, seal, drain what slipped in before the seal, stop, save, account | shorten the deadline, then wait; handlers and stores do not wait |
 //! | `Done`    | nobody                           | take the account                                                |
 //!
 //! The lock guards the stage alone; nothing runs and nobody waits under it.
@@ -132,7 +132,8 @@ impl Inner {
         match self.closing.join(deadline) {
             Role::Works => self.shut(inside, cancel),
             Role::Is => self.account(false),
-            Role::Waits if inside => self.account(false),
+            // Whoever is at work may wait for what this thread saves.
+            Role::Waits if inside || self.topics.all().iter().any(|topic| topic.saving_here()) => self.account(false),
             Role::Waits => self.wait_for_account(cancel),
             Role::Reads(account) => account,
         }

@@ -304,12 +304,16 @@ impl<T: Send + Sync + 'static> AnyTopic for Core<T> {
 
     fn save(&self) {
         for group in self.groups.all() {
-            let _reported = group.save_behind();
+            let _reported = group.save_at_end();
         }
     }
 
     fn saved(&self) -> bool {
         self.groups.all().iter().all(|group| group.is_saved())
+    }
+
+    fn saving_here(&self) -> bool {
+        self.groups.all().iter().any(|group| group.is_saving_here())
     }
 
     fn offsets(&self) -> Vec<GroupOffset> {

@@ -189,7 +189,8 @@ impl Broker {
     ///
     /// From inside a handler of this broker (its destructor included), or of another one on a worker that serves both, it
     /// waits for nothing: the lanes are told to stop, the record in hand counts
-    /// as left, and if another close is under way the account is as things stand.
+    /// as left, and if another close is under way the account is as things stand. A group's offset store, and the hook that
+    /// hears of its failure, wait neither for their own save nor for another close; what changed is saved when they return.
     pub fn close(&self, limit: Option<Duration>) -> Account {
         self.0.close(limit, None)
     }

@@ -143,8 +143,8 @@ impl<T: Send + Sync + 'static> Member<T> {
         let left = self.group.left_of(self.id, &goals);
         let stopped = self.group.is_closed();
         self.leave();
-        let ended = self.life.wait_until(deadline, cancel, || !self.group.has_in_hand(self.id, &goals));
-        let in_hand = self.group.has_in_hand(self.id, &goals);
+        let ended = self.life.wait_until(deadline, cancel, || !self.group.has_in_hand(self.id));
+        let in_hand = self.group.has_in_hand(self.id);
         match ended {
             _ if left == 0 && !in_hand => Ok(()),
             _ if stopped => Err(LeaveError::Stopped { group, member, left, in_hand }),

@@ -42,9 +42,13 @@ pub(crate) trait AnyTopic: Send + Sync {
     fn fence(&self);
     /// Has the groups with an offset store save what has changed. User code.
     fn save(&self) {}
-    /// Whether none of them is at it.
+    /// Whether none of them is at it, but for one whose store asks.
     fn saved(&self) -> bool {
         true
+    }
+    /// Whether the caller is one of their stores, or its hook.
+    fn saving_here(&self) -> bool {
+        false
     }
     /// Where each group stands.
     fn offsets(&self) -> Vec<GroupOffset> {

@@ -9,9 +9,8 @@ use super::Group;
 use super::assign::{Assignor, Deal, RoundRobinAssignor};
 use super::error::SubscribeError;
 use super::executor::Seat;
-use super::lane::Lane;
 use super::roster::{Member, Roster};
-use super::word::{MemberId, Word};
+use super::word::MemberId;
 use crate::sync::atomic::Ordering;
 use crate::sync::{Arc, lock};
 use std::cell::RefCell;
@@ -224,7 +223,7 @@ impl<T: Send + Sync + 'static> Group<T> {
         self.call_back();
         self.progress.notify();
         if ended > 0 {
-            let _reported = self.save_behind();
+            let _reported = self.save_at_end();
         }
         ended > 0
     }
@@ -263,12 +262,9 @@ impl<T: Send + Sync + 'static> Group<T> {
         goals.iter().map(left).sum()
     }
 
-    /// Whether a lane is in its hands. One that is over does not say in whose, but whoever has it had it as a goal.
-    pub fn has_in_hand(&self, id: MemberId, goals: &[(u32, u64)]) -> bool {
-        let its = |lane: &Arc<Lane<T>>, word: Word| {
-            word.owner() == id || (word.is_ended() && goals.iter().any(|(partition, _)| *partition == lane.partition))
-        };
-        self.lanes.iter().map(|lane| (lane, lane.word.load())).any(|(lane, word)| word.is_held() && its(lane, word))
+    /// Whether a lane is in its hands, also one that is over.
+    pub fn has_in_hand(&self, id: MemberId) -> bool {
+        self.lanes.iter().map(|lane| lane.word.load()).any(|word| word.is_held() && word.owner() == id)
     }
 
     /// Whether a member of that name is in.

@@ -221,6 +221,19 @@ impl<T: Send + Sync + 'static> Group<T> {
         }
     }
 
+    /// The same, once the cursors stand still: after this nobody comes who would save. So also if the store, or its hook, asks,
+    /// it is done once more when that returns. User code.
+    pub fn save_at_end(&self) -> Result<(), StoreFailure> {
+        let Some(store) = &self.config.storing.store else { return Ok(()) };
+        let begun = {
+            let mut state = lock(&self.saved.state);
+            let begun = state.begin();
+            state.again |= !begun;
+            begun
+        };
+        if begun { self.save_begun(&**store) } else { Ok(()) }
+    }
+
     /// Saves until nobody has asked for it meanwhile.
     fn save_begun(&self, store: &dyn OffsetStore) -> Result<(), StoreFailure> {
         loop {
@@ -277,9 +290,14 @@ impl<T: Send + Sync + 'static> Group<T> {
         }
     }
 
-    /// Whether nobody is saving.
+    /// Whether nobody is saving, but for the store, or its hook, that asks.
     pub fn is_saved(&self) -> bool {
-        lock(&self.saved.state).busy.is_none()
+        lock(&self.saved.state).busy.is_none_or(|busy| busy == thread_number())
+    }
+
+    /// Whether the store, or its hook, asks: this thread is saving, further up.
+    pub fn is_saving_here(&self) -> bool {
+        lock(&self.saved.state).busy == Some(thread_number())
     }
 
     /// Saves if it is time to, and says when it is the next time; `None` if it never is.

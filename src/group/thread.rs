@@ -9,6 +9,7 @@
 //! the earliest backoff and the bell.
 #![forbid(unsafe_code)]
 
+use super::contain::drop_contained;
 use super::context::Id;
 use super::executor::{Executor, PlaceError, Seat, Step, Task, Turn};
 use super::inbox::{Ends, Inbox};
@@ -89,7 +90,10 @@ impl Driver {
     /// Adds tasks, drops finished ones, and plans the round anew, with every lane awake.
     fn take_in(&mut self, new: Vec<Box<dyn Task>>) {
         self.tasks.extend(new);
-        self.tasks.retain(|task| !task.finished());
+        let (gone, stay): (Vec<_>, Vec<_>) = self.tasks.drain(..).partition(|task| task.finished());
+        self.tasks = stay;
+        // Each might have the last handle of its group, and with it what the user put into that: others go on here.
+        gone.into_iter().for_each(drop_contained);
         let mut slots = Vec::new();
         for (task, member) in self.tasks.iter().enumerate() {
             let pace = ticks_in(member.wait().pace());
@@ -148,6 +152,13 @@ impl Driver {
         let events = awake().filter_map(|visit| self.tasks[visit.task].event(visit.lane));
         let ready = || inbox.wants_attention() || awake().any(|visit| self.tasks[visit.task].ready(visit.lane));
         sleeper.wait(events, until, ready);
+    }
+}
+
+impl Drop for Driver {
+    /// One by one and contained, as in [`take_in`](Self::take_in): a second panic would end the process.
+    fn drop(&mut self) {
+        self.tasks.drain(..).for_each(drop_contained);
     }
 }
 

@@ -22,8 +22,9 @@
 //! | any                           | seek        | nudges + 1                      | the control, after the cursor moved; rings |
 //! | not ENDED                     | redrive     | REDRIVE                         | who queued letters, under the queue's lock; rings |
 //! | REDRIVE                       | redriven    | - REDRIVE                       | who took the last one out, under the queue's lock |
-//! | not ENDED                     | end         | ENDED, owner := target := 0     | the deleter; takes the gate off            |
-//! | ENDED, HELD                   | let go      | ENDED                           | the holder, which drops the state          |
+//! | free, not ENDED               | end         | ENDED, owner := target := 0     | the deleter; takes the gate off            |
+//! | HELD, not ENDED               | end         | ENDED, target := 0              | the same                                   |
+//! | ENDED, HELD                   | let go      | ENDED, owner := 0               | the holder, which drops the state          |
 //! | ENDED                         | other       | refused                         |                                            |
 //!
 //! # Invariants
@@ -243,10 +244,13 @@ impl LaneWord {
         let _ = self.change(|w| w.redrives().then(|| Word(w.0 & !REDRIVE).nudged()));
     }
 
-    /// Not ENDED → ENDED, nobody's; whether this call did it.
+    /// Not ENDED → ENDED, nobody's; HELD, its holder's until he lets go. Whether this call did it.
     pub fn end(&self) -> bool {
-        let nobody = |w: Word| Word(w.0 | ENDED).with_owner(MemberId::NOBODY).with_target(MemberId::NOBODY).nudged();
-        self.change(|w| (!w.is_ended()).then(|| nobody(w))).is_ok()
+        let over = |w: Word| {
+            let nobodys = Word(w.0 | ENDED).with_target(MemberId::NOBODY).nudged();
+            if w.is_held() { nobodys } else { nobodys.with_owner(MemberId::NOBODY) }
+        };
+        self.change(|w| (!w.is_ended()).then(|| over(w))).is_ok()
     }
 }
 
