@@ -306,9 +306,9 @@ impl<T: Send + Sync + 'static> TopicConfig<T> {
         self
     }
 
-    /// The most keys that get a place for their last value (default 65,536), which bounds the memory. The values of
-    /// records with further keys are not kept, and counted: [`LastValues::not_kept`]. Their records are stored. While several
-    /// threads add the last few keys at one moment, one more may be turned away.
+    /// The most keys that get a place for their last value (default 65,536), which bounds the memory; threads that add new
+    /// keys in the moment in which the last place goes get one each. The values of
+    /// records with further keys are not kept, and counted: [`LastValues::not_kept`]. Their records are stored.
     #[must_use]
     pub const fn last_keys(mut self, most: usize) -> Self {
         self.last.keys = most;

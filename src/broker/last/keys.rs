@@ -21,7 +21,8 @@ struct Node<K, C> {
     below: [Place<K, C>; 4],
 }
 
-/// At most so many keys, each with its cell.
+/// So many keys, each with its cell; and one more for each thread that adds one at the very moment in which the last place is
+/// taken. (To keep a place for who is about to add would turn away others for keys that turn out to be there already.)
 pub(super) struct Keys<K, C> {
     root: Place<K, C>,
     hasher: RandomState,
@@ -45,7 +46,7 @@ impl<K, C> Keys<K, C> {
     /// How many keys there are.
     pub(super) fn known(&self) -> usize {
         // ORD(known:A) Relaxed: a gauge.
-        self.known.load(Ordering::Relaxed).min(self.most)
+        self.known.load(Ordering::Relaxed)
     }
 
     /// How many times there was no place for a key.
@@ -85,7 +86,7 @@ impl<K: Hash + Eq, C> Keys<K, C> {
             (End::Found(node), _) => return Some(&node.cell),
             (End::Empty(place), depth) => (place, depth),
         };
-        if !self.admit() {
+        if self.known() >= self.most {
             // The last place may just have been taken for this very key.
             return match self.descend(place, hash, depth, &key) {
                 (End::Found(node), _) => Some(&node.cell),
@@ -95,15 +96,16 @@ impl<K: Hash + Eq, C> Keys<K, C> {
         let mut node = Box::new(Node { hash, key, cell: cell(), below: Default::default() });
         loop {
             match place.set(node) {
-                Ok(()) => return place.get().map(|node| &node.cell),
+                Ok(()) => {
+                    // ORD(add:A) Relaxed: a counter with a bound.
+                    self.known.fetch_add(1, Ordering::Relaxed);
+                    return place.get().map(|node| &node.cell);
+                }
                 Err(ours) => node = ours,
             }
             // Somebody was faster: with another key, or with ours.
             match self.descend(place, hash, depth, &node.key) {
-                (End::Found(node), _) => {
-                    self.dismiss();
-                    return Some(&node.cell);
-                }
+                (End::Found(node), _) => return Some(&node.cell),
                 (End::Empty(next), deeper) => (place, depth) = (next, deeper),
             }
         }
@@ -129,20 +131,6 @@ impl<K: Hash + Eq, C> Keys<K, C> {
             depth = depth.saturating_add(1);
         }
         (End::Empty(place), depth)
-    }
-
-    fn admit(&self) -> bool {
-        // ORD(admit:A) Relaxed: a counter with a bound.
-        let admitted = self.known.fetch_add(1, Ordering::Relaxed) < self.most;
-        if !admitted {
-            self.dismiss();
-        }
-        admitted
-    }
-
-    fn dismiss(&self) {
-        // ORD(dismiss:A) Relaxed: as admit:A.
-        self.known.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
