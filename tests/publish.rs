@@ -77,7 +77,7 @@ fn a_backlog_without_groups_fills_up_and_no_group_is_named() {
     let refused = topic.publish(2).unwrap_err();
     assert_eq!(
         refused.to_string(),
-        "orders/0 full (2 records): no group has read it, and it is kept until one comes (Retain::Backlog)"
+        "orders/0 full (2 records): no group is there that could read it; with Retain::Backlog it is kept until one comes"
     );
     assert_eq!(refused.full().unwrap().limiting, None);
 

@@ -127,7 +127,9 @@ impl fmt::Display for Full {
             Some(Limiting { group, lag }) => {
                 write!(f, ": group '{group}' has {lag} unacknowledged (Topic::why_full tells why)")
             }
-            None => write!(f, ": no group has read it, and it is kept until one comes (Retain::Backlog)"),
+            None => {
+                write!(f, ": no group is there that could read it; with Retain::Backlog it is kept until one comes")
+            }
         }
     }
 }

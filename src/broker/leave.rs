@@ -137,14 +137,19 @@ impl<T: Send + Sync + 'static> Member<T> {
             return Err(LeaveError::WouldDeadlock { group, member });
         }
         let (begun, deadline) = (self.life.clock().now(), self.life.within(Some(limit)));
-        let goals = self.group.goals(self.id);
-        let its_turn_is_over = || self.group.is_closed() || self.group.left_of(self.id, &goals) == 0;
-        self.life.wait_until(deadline, cancel, its_turn_is_over);
-        let left = self.group.left_of(self.id, &goals);
+        let mut goals = self.group.goals(self.id);
+        self.life.wait_until(deadline, cancel, || {
+            self.group.cut_goals(self.id, &mut goals);
+            self.group.is_closed() || self.group.left_of(self.id, &goals) == 0
+        });
+        let mut left = self.group.left_of(self.id, &goals);
         let stopped = self.group.is_closed();
         self.leave();
         let ended = self.life.wait_until(deadline, cancel, || !self.group.has_in_hand(self.id));
         let in_hand = self.group.has_in_hand(self.id);
+        if stopped {
+            left = self.group.left_of(self.id, &goals); // what it had in hand may have counted all the same
+        }
         match ended {
             _ if left == 0 && !in_hand => Ok(()),
             _ if stopped => Err(LeaveError::Stopped { group, member, left, in_hand }),

@@ -120,7 +120,8 @@ impl<T: Send + Sync + 'static> Group<T> {
     }
 
     /// Saves in the group's [store](crate::GroupConfig::offset_store) what has changed since it was saved, and returns when
-    /// that has been done, on this thread; without a store it does nothing. Waits while another thread saves.
+    /// that has been done, on this thread; without a store, and from the store or its hook, it does
+    /// nothing. Waits while another thread saves.
     ///
     /// # Errors
     ///

@@ -249,6 +249,12 @@ impl<T: Send + Sync + 'static> Group<T> {
         own.map(|lane| (lane.partition, lane.log.end().get())).collect()
     }
 
+    /// Takes out what has become another's.
+    pub fn cut_goals(&self, id: MemberId, goals: &mut Vec<(u32, u64)>) {
+        let target = |partition: u32| self.lanes[partition as usize].word.load().target();
+        goals.retain(|(partition, _)| [id, MemberId::NOBODY].contains(&target(*partition)));
+    }
+
     /// How much of that it has not done yet. What has become another's is not its to do any more; what has become nobody's,
     /// because the group was stopped, is.
     pub fn left_of(&self, id: MemberId, goals: &[(u32, u64)]) -> u64 {

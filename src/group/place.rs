@@ -4,7 +4,7 @@
 use super::config::GroupConfig;
 use super::error::GroupError;
 use crate::log::Log;
-use crate::ring::Start;
+use crate::ring::{Peek, Start};
 use crate::seq::Seq;
 use crate::sync::Arc;
 use crate::time::Time;
@@ -105,7 +105,7 @@ impl<T: Send + Sync + 'static> GroupConfig<T> {
         let stored = self.load(topic, group, (0..).take(logs.len()))?;
         for ((stored, log), partition) in stored.iter().zip(logs).zip(0..) {
             let end = log.end().get();
-            if let Some(stored) = stored.filter(|&stored| stored > end) {
+            if let Some(stored) = stored.filter(|&stored| stored > end && !reached(log, stored, end)) {
                 return Err(GroupError::StoredAhead {
                     topic: topic.clone(),
                     group: group.into(),
@@ -119,6 +119,13 @@ impl<T: Send + Sync + 'static> GroupConfig<T> {
         let now = logs.first().map_or(Time::ZERO, |log| log.clock().now());
         Ok(Found { stored, places, now })
     }
+}
+
+/// Whether a group may have come as far as `stored`, beyond the `end`: readers see the records of a batch before the end says
+/// that they are there.
+fn reached<T: Send + Sync + 'static>(log: &Log<T>, stored: u64, end: u64) -> bool {
+    let near = stored - end <= log.ring().capacity().get();
+    near && !matches!(log.reader(Seq::new(stored - 1)).peek(1), Peek::Pending)
 }
 
 /// Where a new cursor starts in `log`, in which a start by time was found at `place`. Runs no destructor.

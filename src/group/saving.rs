@@ -275,7 +275,7 @@ impl<T: Send + Sync + 'static> Group<T> {
         }
     }
 
-    /// The same, and when it returns it has been done. A store that calls it has it done already.
+    /// The same, and when it returns it has been done. From the store or its hook it does nothing.
     pub fn save(&self) -> Result<(), StoreFailure> {
         let Some(store) = &self.config.storing.store else { return Ok(()) };
         let busy = || lock(&self.saved.state).busy;
@@ -302,19 +302,21 @@ impl<T: Send + Sync + 'static> Group<T> {
 
     /// Saves if it is time to, and says when it is the next time; `None` if it never is.
     pub fn save_due(&self, now: Time) -> Option<Time> {
-        if !self.config.storing.is_there() || self.is_over() {
+        if self.is_over() {
             return None;
         }
-        let (due, next) = {
+        let store = self.config.storing.store.as_ref()?;
+        let (begun, next) = {
             let mut state = lock(&self.saved.state);
             let due = state.due <= now;
             if due {
                 state.due = now.after(self.config.storing.every);
             }
-            (due, state.due)
+            // It leaves no word where somebody is at it: it comes again, and a slow store would never be left in peace.
+            (due && state.busy.is_none() && state.begin(), state.due)
         };
-        if due {
-            let _reported = self.save_behind();
+        if begun {
+            let _reported = self.save_begun(&**store);
         }
         Some(next)
     }
