@@ -68,7 +68,15 @@ impl<T: Send + Sync + 'static> Group<T> {
     /// Moves a partition's cursor from `expected` to `new`, as a seek; if it is elsewhere, nothing is changed.
     pub fn commit(&self, partition: u32, expected: u64, new: u64) -> Result<u64, CommitError> {
         let lane = self.lane(partition)?;
-        match lane.go(Some(Seq::new(expected)), || within(&lane.log, new)) {
+        let to = within(&lane.log, new);
+        if new >= expected && to.get() < expected && !lane.word.load().is_ended() {
+            // The end comes after the mark, and the cursor may be ahead of it for that moment: forward is never back.
+            return match lane.gate.position().get() {
+                found if found == expected => Ok(expected),
+                found => Err(CommitError::Elsewhere { group: self.name.clone(), partition, expected, found }),
+            };
+        }
+        match lane.go(Some(Seq::new(expected)), || to) {
             Ok(moved) => Ok(self.gone(partition, moved)),
             Err(Stays::Ended) => Err(ControlError::Deleted { group: self.name.clone() }.into()),
             Err(Stays::Elsewhere(found)) => {
