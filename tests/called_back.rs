@@ -144,3 +144,24 @@ fn a_letter_that_was_called_back_and_queued_anew_is_handed_over_anew() {
     assert_eq!((*calls.lock().unwrap(), stats.acked(), stats.refused(), stats.letters), (2, 1, 1, 0));
     balanced(&group);
 }
+
+// Whichever lane is called back first, and at a close that is whichever nobody has in hand: the oldest letter comes first.
+#[test]
+fn letters_that_are_called_back_stand_where_they_were_among_all() {
+    let lab = Lab::new(9);
+    let topic = lab.topic(3, 4);
+    let group = topic.group("g", config(1)).unwrap();
+    group.member("m").run(&lab.manual).subscribe(|_: &Record<'_, u64>| Outcome::reject("no")).unwrap();
+    for partition in [1, 0, 2, 0, 1] {
+        lab.feed(&topic, partition, 0..1);
+        lab.settle();
+    }
+    let order = || group.letters().iter().map(|letter| (letter.partition(), letter.offset())).collect::<Vec<_>>();
+    let buried = order();
+    assert_eq!(buried, [(1, 0), (0, 0), (2, 0), (0, 1), (1, 1)]);
+    group.pause();
+    assert_eq!(group.redrive(Pick::when(|letter| letter.offset() == 0)).unwrap().queued, 3);
+    assert_eq!(order(), [(0, 1), (1, 1)]);
+    assert_eq!((group.call_back(), order()), (3, buried));
+    balanced(&group);
+}

@@ -103,7 +103,7 @@ impl<T: Send + Sync + 'static> Group<T> {
         self.inner().redriving()
     }
 
-    /// Takes a [`redrive`](Self::redrive) back: what is still queued becomes letters again, the oldest, and counts as `skipped`.
+    /// Takes a [`redrive`](Self::redrive) back: what is still queued becomes letters again, each where it was among the others, and counts as `skipped`. Where there is no room for all, the oldest letters go.
     /// Says how many. What a handler makes of the one that it has in hand is refused.
     pub fn call_back(&self) -> usize {
         self.inner().call_back()

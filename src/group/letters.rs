@@ -8,6 +8,7 @@ use crate::time::Time;
 use std::any::Any;
 use std::collections::{HashSet, VecDeque};
 use std::fmt;
+use std::sync::OnceLock;
 
 /// What a letter keeps of its record.
 pub(super) type MakePayload<T> = Arc<dyn Fn(&T, &Failure) -> Option<Arc<dyn Any + Send + Sync>> + Send + Sync>;
@@ -64,6 +65,8 @@ impl<T> fmt::Debug for Bury<T> {
 pub struct Letter(Arc<Facts>);
 
 struct Facts {
+    /// Where it stands among all that its store was ever given; unset until it is filed.
+    nth: OnceLock<u64>,
     topic: Arc<str>,
     group: Arc<str>,
     partition: u32,
@@ -102,8 +105,19 @@ impl Letter {
         let payload = bury.payload(value, &failure);
         let message = failure.message();
         let Origin { topic, group, partition, offset, attempts, failed_at, published_at } = origin;
-        let facts =
-            Facts { topic, group, partition, offset, attempts, failure, message, failed_at, published_at, payload };
+        let facts = Facts {
+            nth: OnceLock::new(),
+            topic,
+            group,
+            partition,
+            offset,
+            attempts,
+            failure,
+            message,
+            failed_at,
+            published_at,
+            payload,
+        };
         Letter(Arc::new(facts))
     }
 
@@ -196,12 +210,16 @@ pub(super) struct Letters {
 
 #[derive(Debug, Default)]
 struct Kept {
+    /// In the order in which they were filed.
     letters: VecDeque<Letter>,
+    filed: u64,
     lost: u64,
 }
 
 impl Kept {
     fn push(&mut self, letter: Letter, capacity: usize) -> Option<Letter> {
+        self.filed += 1;
+        letter.0.nth.get_or_init(|| self.filed);
         self.letters.push_back(letter);
         let full = self.letters.len() > capacity;
         self.lost += u64::from(full);
@@ -254,16 +272,17 @@ impl Letters {
         at.and_then(|at| kept.letters.remove(at)).is_some()
     }
 
-    /// Puts letters back that were taken out, before all others. The oldest of them go, as in [`add`](Self::add), when there
-    /// is no room.
+    /// Puts letters back that were taken out, each where it was, so that it is the same whoever comes first. The oldest of all
+    /// go, as in [`add`](Self::add), when there is no room.
     #[must_use = "to be told of, under no lock"]
-    pub(super) fn restore(&self, mut letters: Vec<Letter>) -> Vec<Letter> {
+    pub(super) fn restore(&self, letters: Vec<Letter>) -> Vec<Letter> {
         let mut kept = lock(&self.kept);
-        let room = self.capacity.saturating_sub(kept.letters.len());
-        let back = letters.split_off(letters.len().saturating_sub(room));
-        back.into_iter().rev().for_each(|letter| kept.letters.push_front(letter));
-        kept.lost += letters.len() as u64;
-        letters
+        let mut all: Vec<Letter> = letters.into_iter().chain(kept.letters.drain(..)).collect();
+        all.sort_by_key(|letter| letter.0.nth.get().copied());
+        let stay = all.split_off(all.len().saturating_sub(self.capacity));
+        kept.letters = stay.into();
+        kept.lost += all.len() as u64;
+        all
     }
 
     /// Copies of all letters, oldest first.
@@ -330,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_taken_out_comes_back_in_front_as_far_as_there_is_room() {
+    fn what_is_taken_out_comes_back_where_it_was_and_the_oldest_go_when_there_is_no_room() {
         let letters = Letters::new(4);
         (0..4).for_each(|offset| drop(letters.add(letter(offset))));
         let picked: Vec<Letter> = letters.all().into_iter().filter(|letter| letter.offset() != 1).collect();
@@ -338,9 +357,12 @@ mod tests {
         assert_eq!((taken.iter().map(Letter::offset).collect::<Vec<_>>(), more), (vec![0, 2], 1));
         assert_eq!(offsets(&letters), [1, 3]);
         drop(letters.add(letter(4)));
-        let out = letters.restore(taken);
+        let [zero, two] = <[Letter; 2]>::try_from(taken).unwrap();
+        assert!(letters.restore(vec![two]).is_empty());
+        assert_eq!(offsets(&letters), [1, 2, 3, 4]);
+        let out = letters.restore(vec![zero]);
         assert_eq!((out[0].offset(), out.len(), letters.lost()), (0, 1, 1));
-        assert_eq!(offsets(&letters), [2, 1, 3, 4]);
+        assert_eq!(offsets(&letters), [1, 2, 3, 4]);
     }
 
     struct Rude;

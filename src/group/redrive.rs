@@ -236,7 +236,7 @@ impl<T: Send + Sync + 'static> Group<T> {
         self.lanes.iter().flat_map(|lane| lane.redrives.letters()).collect()
     }
 
-    /// Puts back among the letters what is queued to be handed over again, in front, and says how many. What a handler makes
+    /// Puts back among the letters what is queued to be handed over again, each where it was, and says how many. What a handler makes
     /// of the one it has in hand is refused.
     pub fn call_back(&self) -> usize {
         let called = (0..self.lanes.len()).map(|partition| self.call_back_of(partition)).sum();

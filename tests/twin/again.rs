@@ -34,7 +34,7 @@ impl Twin {
         moved
     }
 
-    /// What is queued becomes letters again, in front of the others; where there is no room the oldest of it goes.
+    /// What is queued becomes letters again, each where it was; where there is no room the oldest of all goes.
     pub(crate) fn call_back(&mut self, name: u8) -> usize {
         let bound = self.setup.letters;
         let group = self.group(name);
@@ -43,12 +43,13 @@ impl Twin {
             let back: Vec<Letter> = lane.queue.drain(..).map(|queued| queued.letter).collect();
             count += back.len();
             lane.books.skipped += back.len() as u64;
-            for letter in back.into_iter().rev() {
-                if group.letters.len() < bound {
-                    group.letters.push_front(letter);
-                } else {
-                    group.letters_lost += 1;
-                }
+            for letter in back {
+                let at = group.letters.iter().take_while(|other| other.nth < letter.nth).count();
+                group.letters.insert(at, letter);
+            }
+            while group.letters.len() > bound {
+                group.letters.pop_front();
+                group.letters_lost += 1;
             }
         }
         self.note_many("called back", count as u64);

@@ -343,7 +343,8 @@ impl Twin {
                 _ => "error",
             };
             let serial = if clones { call.serials[(offset - call.offset) as usize] } else { 0 };
-            let lost = group.bury(Letter { partition: call.partition, offset, attempts, kind, serial }, letters);
+            let lost =
+                group.bury(Letter { nth: 0, partition: call.partition, offset, attempts, kind, serial }, letters);
             self.note(kind);
             return if lost {
                 self.note("a letter lost")

@@ -75,14 +75,23 @@ pub(crate) enum Gone {
 }
 
 /// What remains of a buried record.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Eq)]
 pub(crate) struct Letter {
+    /// How many were filed before it; the real one does not show that.
+    pub(crate) nth: u64,
     pub(crate) partition: u32,
     pub(crate) offset: u64,
     pub(crate) attempts: u32,
     pub(crate) kind: &'static str,
     /// The record it was.
     pub(crate) serial: u64,
+}
+
+impl PartialEq for Letter {
+    fn eq(&self, other: &Self) -> bool {
+        let facts = |letter: &Self| (letter.partition, letter.offset, letter.attempts, letter.kind, letter.serial);
+        facts(self) == facts(other)
+    }
 }
 
 /// A letter that is to be handed over again.
@@ -155,6 +164,7 @@ pub(crate) struct Group {
     pub(crate) paused: bool,
     pub(crate) letters: VecDeque<Letter>,
     pub(crate) letters_lost: u64,
+    pub(crate) filed: u64,
     pub(crate) script: VecDeque<Act>,
     /// Where the rule may choose: whose each partition is.
     pub(crate) owners: Vec<Option<String>>,
@@ -259,6 +269,8 @@ impl Group {
 
     /// Keeps a letter; the oldest goes where there is no room, and that is said.
     pub(crate) fn bury(&mut self, letter: Letter, keep: usize) -> bool {
+        self.filed += 1;
+        let letter = Letter { nth: self.filed, ..letter };
         let full = self.letters.len() == keep;
         if full {
             self.letters.pop_front();

@@ -348,6 +348,7 @@ impl Real {
     pub(crate) fn plain(letters: &[ringlog::Letter]) -> Vec<Letter> {
         let kind = |kind: &str| ["reject", "panic"].into_iter().find(|known| *known == kind).unwrap_or("error");
         let of = |letter: &ringlog::Letter| Letter {
+            nth: 0,
             partition: letter.partition(),
             offset: letter.offset(),
             attempts: letter.attempts(),
