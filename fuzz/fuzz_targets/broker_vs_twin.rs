@@ -3,6 +3,8 @@
 
 #[path = "../../tests/twin/again.rs"]
 mod again;
+#[path = "../../tests/twin/answers.rs"]
+mod answers;
 #[path = "../../tests/twin/drive.rs"]
 mod drive;
 #[path = "../../tests/twin/loss.rs"]

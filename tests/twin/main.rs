@@ -4,6 +4,7 @@
 
 mod again;
 mod alone;
+mod answers;
 mod drive;
 mod found;
 mod loss;

@@ -1,13 +1,13 @@
 //! The real broker, driven by hand: the manual clock, the manual executor, handlers that do as they are told.
 
 use crate::again::Moved;
+use crate::answers::{answer, batch_outcome, outcome, refusal};
 use crate::ops::{Act, BACKOFF_CAP, From, Keep, Setup, To};
 use crate::parts::{Answer, Books, Call, Gap, Letter, Seen, Stored};
 use ringlog::{
-    Assignment, Batch, BatchError, BatchOutcome, Broker, BrokerConfig, CommitError, ControlError, Failure, Group,
-    GroupConfig, GroupError, IntoBatchOutcome, LaneStats, LeaveError, Manual, ManualClock, Member, Outcome, Pick,
-    Producer, PublishError, Record, Retain, Retry, SeekTo, Share, StartAt, StickyAssignor, Time, Timestamps, Topic,
-    TopicConfig,
+    Assignment, Batch, BatchError, Broker, BrokerConfig, CommitError, ControlError, Group, GroupConfig, GroupError,
+    LaneStats, LeaveError, Manual, ManualClock, Member, Pick, Producer, Record, Retain, Retry, SeekTo, Share, StartAt,
+    StickyAssignor, Time, Timestamps, Topic, TopicConfig,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -22,7 +22,7 @@ fn millis(n: u64) -> Time {
 /// What is published: a number, perhaps a key, and a count of those alive.
 #[derive(Debug)]
 pub(crate) struct Event {
-    serial: u64,
+    pub(crate) serial: u64,
     key: Option<[u8; 1]>,
     alive: Arc<AtomicUsize>,
 }
@@ -375,50 +375,5 @@ pub(crate) fn books(seen: &LaneStats) -> Books {
         expired: seen.expired,
         pending: seen.lag(),
         retried: seen.retried,
-    }
-}
-
-fn outcome(act: Act) -> Outcome {
-    match act {
-        Act::Ack | Act::Publish { .. } => Outcome::Ack,
-        Act::Fail | Act::FailAt(_) => Outcome::Retry(Failure::of_kind("error", "as planned")),
-        Act::Panic => std::panic::resume_unwind(Box::new("as planned")),
-        Act::Reject => Outcome::Reject(Failure::of_kind("reject", "as planned")),
-        Act::RetryAfter(millis) => {
-            Outcome::RetryAfter(Duration::from_millis(millis), Failure::of_kind("error", "as planned"))
-        }
-    }
-}
-
-/// Of a batch, a plain failure and a panic name no record.
-fn batch_outcome(act: Act, len: usize) -> BatchOutcome {
-    match act {
-        Act::Ack | Act::Publish { .. } => ().into_batch_outcome(),
-        Act::Fail => Err::<(), _>("as planned").into_batch_outcome(),
-        Act::FailAt(n) => BatchOutcome::after(n as usize % len, outcome(act)),
-        Act::Panic | Act::Reject | Act::RetryAfter(_) => BatchOutcome::after(0, outcome(act)),
-    }
-}
-
-fn answer(serial: u64, published: Result<ringlog::Published, PublishError<Event>>) -> (Option<u32>, Answer) {
-    match published {
-        Ok(stored) => (Some(stored.partition()), Answer::Stored { offset: stored.offset(), kept: stored.kept }),
-        Err(error) => {
-            let (event, why) = error.split();
-            assert_eq!(event.serial, serial, "another event came back");
-            let partition = why.full().map(|full| full.partition);
-            (partition, refusal(&why))
-        }
-    }
-}
-
-fn refusal(why: &PublishError<()>) -> Answer {
-    match why {
-        PublishError::Full { full, .. } => {
-            let group = full.limiting.as_ref().map(|limiting| limiting.group[1..].parse().expect("a name we gave"));
-            Answer::Full { limits: vec![group] }
-        }
-        PublishError::Closed { .. } => Answer::Closed,
-        other => panic!("refused for a reason that cannot be: {other}"),
     }
 }

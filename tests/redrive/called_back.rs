@@ -1,16 +1,72 @@
-//! Letters that are called back on their way to their group, at any moment.
-mod lab;
+//! Letters called back on their way to their group: by order, by a close, by a deletion, at any moment.
 
-use lab::{CAPACITIES, Lab, balanced};
-use ringlog::{Group, GroupConfig, Outcome, Pick, Record, Retry, StartAt};
+use crate::lab::{CAPACITIES, Lab, balanced};
+use crate::{buried, config, ms, take};
+use ringlog::{ControlError, Group, Outcome, Pick, Record, Retry};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-fn config(attempts: u32) -> GroupConfig<u64> {
-    GroupConfig::new(StartAt::Earliest).retry(Retry::constant(attempts, Duration::from_millis(5))).bury_cloned()
+//
+#[test]
+fn a_drain_waits_for_what_is_queued_and_a_close_that_may_not_makes_letters_of_it() {
+    let lab = Lab::new(9);
+    let topic = lab.topic(1, 8);
+    let (group, seen, broken) = buried(&lab, &topic, 6);
+    assert!(lab.broker.drain(Duration::ZERO).is_ok());
+    broken.set(false);
+    group.redrive(Pick::first(2)).unwrap();
+    assert!(lab.broker.drain(Duration::ZERO).is_err());
+    lab.finish();
+    assert!(lab.broker.drain(Duration::ZERO).is_ok());
+    group.redrive(Pick::all()).unwrap();
+    let account = lab.broker.close(Some(Duration::ZERO));
+    lab.settle();
+    assert!(!account.drained);
+    let stats = balanced(&group);
+    assert_eq!((stats.acked(), stats.replayed(), stats.skipped(), stats.lag()), (5, 3, 1, 0));
+    assert_eq!((group.letters()[0].offset(), group.redriving().len()), (5, 0), "it is a letter again");
+    assert_eq!(take(&seen).len(), 2);
+    let refused = group.redrive(Pick::all());
+    assert_eq!(refused, Err(ControlError::Deleted { group: "g".into() }));
+    assert_eq!(group.letters().len(), 1);
 }
 
+//
+#[test]
+fn a_close_makes_letters_of_what_lanes_had_queued_with_a_member_and_without() {
+    for manned in [false, true] {
+        let broker = ringlog::Broker::new();
+        let topic = broker.create_topic("orders", ringlog::TopicConfig::<u64>::new()).unwrap();
+        let group = topic.group("g", config(1)).unwrap();
+        let member = group.subscribe("m", |_: &Record<'_, u64>| Outcome::reject("no")).unwrap();
+        topic.publish_batch(0..3).unwrap();
+        broker.drain(Duration::from_secs(60)).unwrap();
+        group.pause();
+        if !manned {
+            member.leave();
+        }
+        assert_eq!(group.redrive(Pick::all()).unwrap().queued, 3);
+        let account = broker.close(Some(ms(20)));
+        assert_eq!((account.drained, account.left()), (!manned, 0));
+        assert_eq!((group.letters().len(), group.redriving().len(), balanced(&group).skipped()), (3, 0, 3));
+    }
+}
+
+#[test]
+fn deleting_a_group_and_calling_back_make_letters_of_what_is_queued() {
+    let lab = Lab::new(10);
+    let topic = lab.topic(2, 8);
+    let (group, ..) = buried(&lab, &topic, 6);
+    group.redrive(Pick::all()).unwrap();
+    assert_eq!((group.call_back(), group.call_back()), (3, 0));
+    lab.settle();
+    assert_eq!(group.letters().iter().map(|letter| letter.offset()).collect::<Vec<_>>(), [1, 3, 5]);
+    group.redrive(Pick::all()).unwrap();
+    assert!(group.delete());
+    assert_eq!((group.letters().len(), balanced(&group).lag(), balanced(&group).skipped()), (3, 0, 6));
+    assert!(group.redrive(Pick::all()).is_err());
+}
 #[test]
 fn a_handler_may_redrive_and_call_back_what_it_has_in_hand_which_then_is_refused() {
     let lab = Lab::new(11);
