@@ -144,3 +144,33 @@ fn a_member_that_dies_between_two_steps_leaves_everything_to_the_others() {
         balanced(&group);
     }
 }
+
+#[test]
+fn settings_whose_destructor_panics_do_not_unwind_into_who_steps() {
+    struct Rude;
+    impl Drop for Rude {
+        fn drop(&mut self) {
+            std::panic::resume_unwind(Box::new("not so quietly"));
+        }
+    }
+    let lab = Lab::new(1);
+    let kept = lab.topic(1, 4);
+    let (group, inbox) = (group(&kept), Inbox::default());
+    let seen = inbox.clone();
+    group.member("m").run(&lab.manual).subscribe(move |record: &ringlog::Record<'_, u64>| seen.note(record)).unwrap();
+    for kill in [false, true] {
+        let going = lab.broker.create_topic("going", ringlog::TopicConfig::<u64>::new()).unwrap();
+        let rude = Rude;
+        let config = GroupConfig::earliest().on_gap(move |_| {
+            let _kept = &rude;
+        });
+        going.group("going", config).unwrap().member("m").run(&lab.manual).subscribe(|_| ()).unwrap();
+        lab.broker.delete_topic("going").unwrap();
+        drop(going);
+        // The member's task has the last handle of the group now.
+        assert!(!kill || lab.manual.kill("going", "m"));
+        lab.feed(&kept, 0, 0..1);
+        lab.settle();
+    }
+    assert_eq!(inbox.offsets(0), [0, 1]);
+}

@@ -8,6 +8,7 @@
 
 use super::rng::Rng;
 use super::visit::{Losses, Visit};
+use crate::group::contain::drop_contained;
 use crate::group::context::Id;
 use crate::group::{Executor, Place, PlaceError, Run, Seat, Step, Task, Turn};
 use crate::sync::atomic::{AtomicBool, Ordering};
@@ -131,7 +132,7 @@ impl Manual {
         // Under no lock: here the handler runs, and may itself publish, subscribe, or control its group.
         let step = task.step(at.lane, turn);
         let (stepped, orphan) = self.lock().finish(at, task, turn, step);
-        drop(orphan); // under no lock, as in `kill`
+        drop_contained(orphan); // under no lock, as in `kill`
         Some(stepped)
     }
 
@@ -162,7 +163,8 @@ impl Manual {
     pub fn kill(&self, group: &str, member: &str) -> bool {
         let victims = self.lock().remove(|place| &*place.group == group && &*place.member == member);
         let any = !victims.is_empty();
-        drop(victims); // under no lock: handlers are dropped with it
+        // Under no lock: handlers are dropped with it, and perhaps the last handle of a group, with what the user put into that.
+        victims.into_iter().for_each(drop_contained);
         any
     }
 
@@ -205,7 +207,7 @@ impl Manual {
             let ids: Vec<u64> = state.tasks.iter().filter(|(_, task)| finished(task)).map(|(id, _)| *id).collect();
             state.take_out(&ids)
         };
-        drop(gone);
+        gone.into_iter().for_each(drop_contained);
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
