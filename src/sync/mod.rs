@@ -16,8 +16,6 @@ pub mod cow;
 pub mod epoch;
 pub mod futex;
 pub mod hint;
-#[cfg(ringlog_tsan)]
-mod seen;
 
 /// Atomic types and fences.
 pub mod atomic {
@@ -35,12 +33,11 @@ pub use loom::{
     sync::{Arc, Condvar, Mutex, MutexGuard},
     thread,
 };
-#[cfg(all(ringlog_tsan, not(ringlog_loom)))]
-pub use seen::{Condvar, Mutex, MutexGuard};
-#[cfg(all(not(ringlog_tsan), not(ringlog_loom)))]
-pub use std::sync::{Condvar, Mutex, MutexGuard};
 #[cfg(not(ringlog_loom))]
-pub use std::{sync::Arc, thread};
+pub use std::{
+    sync::{Arc, Condvar, Mutex, MutexGuard},
+    thread,
+};
 
 /// Of the standard library in models too: loom's `Arc` has none, and what wants one is outside them.
 pub use std::sync::Weak;
