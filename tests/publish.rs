@@ -1,8 +1,8 @@
 //! What a publish says when it cannot store, how long it waits, and that it gives everything back.
 
 use ringlog::{
-    BatchError, Broker, BrokerConfig, GroupConfig, Manual, ManualClock, PublishError, Retain, SeekTo, Topic,
-    TopicConfig, Worker,
+    BatchError, Broker, BrokerConfig, GroupConfig, Manual, ManualClock, PublishError, Retain, SeekTo, Timestamps,
+    Topic, TopicConfig, Worker,
 };
 use std::sync::{Arc, mpsc};
 use std::thread;
@@ -64,6 +64,43 @@ fn a_full_partition_names_topic_partition_capacity_wait_group_and_lag() {
     assert!(matches!(refused, PublishError::Full { value: 3, .. }));
     assert_eq!(topic.end(0), Some(2), "a publish that gave up has claimed nothing");
     assert_eq!(topic.counts().rejected, 2);
+}
+
+// X6
+#[test]
+fn a_full_partition_says_how_old_its_limiting_group_s_oldest_record_is_where_records_have_times() {
+    let kinds: [fn(TopicConfig<u32>) -> TopicConfig<u32>; 4] = [
+        |config| config,
+        |config| config.timestamps(Timestamps::Coarse),
+        |config| config.timestamps(Timestamps::Exact),
+        |config| config.max_age(100 * SECOND),
+    ];
+    for (nth, kind) in kinds.into_iter().enumerate() {
+        let (clock, broker) = manual();
+        let config = kind(TopicConfig::new().capacity(2).block(Some(Duration::ZERO)));
+        let (topic, mut producer) = broker.create_exclusive("orders", config).unwrap();
+        let [slow, quick] = ["slow", "quick"].map(|name| topic.group(name, GroupConfig::earliest()).unwrap());
+        producer.publish(0).unwrap();
+        clock.advance(SECOND);
+        producer.publish(1).unwrap();
+        quick.commit(0, 0, 2).unwrap();
+        clock.advance(2 * SECOND);
+
+        let refused = producer.publish(2).unwrap_err();
+        let limiting = refused.full().unwrap().limiting.clone().unwrap();
+        assert_eq!((&*limiting.group, limiting.lag), ("slow", 2));
+        assert_eq!(limiting.oldest_unacked_age, (nth > 0).then_some(3 * SECOND), "from the oldest record on");
+        let since = if nth > 0 { ", the oldest for 3s" } else { "" };
+        let said = format!("group 'slow' has 2 unacknowledged{since} (Topic::why_full tells why)");
+        assert!(refused.to_string().ends_with(&said), "{refused}");
+
+        // The next one is younger: the age is that of what the cursor stands at, whichever way one publishes.
+        slow.commit(0, 0, 1).unwrap();
+        producer.publish(2).unwrap();
+        let Err(BatchError::Stopped { why, .. }) = producer.publish_batch([3]) else { panic!("it is full") };
+        let limiting = why.full().unwrap().limiting.clone().unwrap();
+        assert_eq!(limiting.oldest_unacked_age, (nth > 0).then_some(2 * SECOND));
+    }
 }
 
 // A-T3, A-23, X2

@@ -41,6 +41,7 @@ pub struct TopicConfig<T> {
     pub(crate) timestamps: Timestamps,
     pub(crate) max_age: Option<Duration>,
     pub(crate) prefault: bool,
+    pub(crate) measured: bool,
 }
 
 /// What a publish does that finds no room.
@@ -82,6 +83,7 @@ impl<T> TopicConfig<T> {
             timestamps: Timestamps::Off,
             max_age: None,
             prefault: false,
+            measured: false,
         }
     }
 
@@ -257,6 +259,28 @@ impl<T> TopicConfig<T> {
         self
     }
 
+    /// Whether each partition keeps the [largest backlog](crate::PartitionStats::largest_backlog) it ever had (default no): what
+    /// some group had still to acknowledge, counted right after each publish.
+    ///
+    /// To see how much of a capacity is really needed, and whether it was ever reached. It costs each publish a look at the
+    /// cursors of all groups; where it is off, nothing.
+    ///
+    /// ```
+    /// use ringlog::{Broker, GroupConfig, TopicConfig};
+    ///
+    /// let broker = Broker::new();
+    /// let topic = broker.create_topic("orders", TopicConfig::new().capacity(8).measure_backlog(true))?;
+    /// topic.group("billing", GroupConfig::earliest())?;
+    /// topic.publish_batch(0..5)?;
+    /// assert_eq!(topic.partition_stats(0).unwrap().largest_backlog, Some(5));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub const fn measure_backlog(mut self, measure: bool) -> Self {
+        self.measured = measure;
+        self
+    }
+
     /// Checks every bound.
     pub(crate) fn validate(&self) -> Result<Shape, ConfigError> {
         let partitions = NonZeroU32::new(self.partitions)
@@ -295,6 +319,7 @@ impl<T> fmt::Debug for TopicConfig<T> {
             .field("timestamps", &self.timestamps)
             .field("max_age", &self.max_age)
             .field("prefault", &self.prefault)
+            .field("measure_backlog", &self.measured)
             .finish()
     }
 }

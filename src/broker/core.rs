@@ -227,8 +227,9 @@ impl<T: Send + Sync + 'static> Core<T> {
 
     fn full(&self, partition: u32, limiting: Option<crate::log::Limiting>, waited: Duration) -> Box<Full> {
         let limiting = limiting.and_then(|limiting| {
-            let group = self.groups.named(limiting.tag)?;
-            Some(Limiting { group, lag: limiting.lag })
+            let group = self.groups.with_gate(limiting.tag)?;
+            let oldest_unacked_age = group.oldest_unacked_age(limiting.tag);
+            Some(Limiting { group: group.name().clone(), lag: limiting.lag, oldest_unacked_age })
         });
         let capacity = self.capacity() as u64;
         Box::new(Full { topic: self.name.clone(), partition, capacity, waited, limiting })

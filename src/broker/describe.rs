@@ -157,6 +157,7 @@ impl fmt::Display for TopicDescription {
             let counts =
                 [(it.dropped, "dropped"), (it.expired, "expired"), (it.blocked, "blocked"), (it.rejected, "rejected")];
             counts.iter().filter(|(n, _)| *n > 0).try_for_each(|(n, what)| write!(f, ", {n} {what}"))?;
+            it.largest_backlog.map_or(Ok(()), |most| write!(f, ", largest backlog {most}"))?;
         }
         self.groups.iter().try_for_each(|group| below(f, "  ", group))
     }

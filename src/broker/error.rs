@@ -115,6 +115,9 @@ pub struct Limiting {
     pub group: Arc<str>,
     /// The records of this partition it has not acknowledged.
     pub lag: u64,
+    /// How old the oldest of them is, by the broker's clock; zero if it has caught up just now. `None` on topics without
+    /// [timestamps](crate::TopicConfig::timestamps).
+    pub oldest_unacked_age: Option<Duration>,
 }
 
 impl fmt::Display for Full {
@@ -124,8 +127,12 @@ impl fmt::Display for Full {
             write!(f, " after {}", Span(self.waited))?;
         }
         match &self.limiting {
-            Some(Limiting { group, lag }) => {
-                write!(f, ": group '{group}' has {lag} unacknowledged (Topic::why_full tells why)")
+            Some(Limiting { group, lag, oldest_unacked_age }) => {
+                write!(f, ": group '{group}' has {lag} unacknowledged")?;
+                if let Some(age) = oldest_unacked_age.filter(|age| !age.is_zero()) {
+                    write!(f, ", the oldest for {}", Span(age))?;
+                }
+                write!(f, " (Topic::why_full tells why)")
             }
             None => {
                 write!(f, ": no group is there that could read it; with Retain::Backlog it is kept until one comes")

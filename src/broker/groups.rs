@@ -76,9 +76,14 @@ impl<T: Send + Sync + 'static> Groups<T> {
         self.0.update(|now| List { closed: true, ..now.clone() }).groups.clone()
     }
 
-    /// The name of the group whose gate has this tag.
+    /// The group whose gate has this tag.
+    pub(crate) fn with_gate(&self, tag: u64) -> Option<Arc<Group<T>>> {
+        self.0.load().groups.iter().find(|group| group.has_gate(tag)).cloned()
+    }
+
+    /// The name of that group.
     pub(crate) fn named(&self, tag: u64) -> Option<Arc<str>> {
-        self.0.load().groups.iter().find(|group| group.has_gate(tag)).map(|group| group.name().clone())
+        self.with_gate(tag).map(|group| group.name().clone())
     }
 
     /// Whether the lane whose gate has this tag is stepped by the executor that runs the caller.

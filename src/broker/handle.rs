@@ -260,8 +260,9 @@ impl Broker {
             WhenFull::Block(_) => Full::Block,
             WhenFull::DropOldest => Full::DropOldest,
         };
-        let &TopicConfig { retain, timestamps, max_age, prefault, .. } = config;
-        let of = LogConfig { full, timestamps, max_age, prefault, ..LogConfig::new(capacity, producers, retain) };
+        let &TopicConfig { retain, timestamps, max_age, prefault, measured, .. } = config;
+        let plain = LogConfig::new(capacity, producers, retain);
+        let of = LogConfig { full, timestamps, max_age, prefault, measured, ..plain };
         let logs = (0..partitions.get()).map(|_| Log::new(of, self.clock().clone()));
         logs.collect::<Result<_, _>>().map_err(|_| CreateError::OutOfMemory {
             topic: name.clone(),

@@ -27,6 +27,10 @@ pub struct PartitionStats {
     pub blocked: u64,
     /// Publishes that found no room and gave up, at once or after a wait.
     pub rejected: u64,
+    /// The largest backlog there ever was right after a publish, or when one found no room: the records kept that some group
+    /// had still to acknowledge (0 while there was no group, unless [everything is kept](crate::Retain::Backlog) for the first). `None` unless the topic [measures](crate::TopicConfig::measure_backlog)
+    /// it. Never more than the capacity.
+    pub largest_backlog: Option<u64>,
     /// Records overwritten before every group had them done, or while there was no group: only where the topic
     /// [drops its oldest](crate::TopicConfig::drop_oldest).
     pub dropped: u64,
@@ -48,8 +52,19 @@ impl PartitionStats {
         let (earliest, end, counts) = (log.earliest().get(), log.end().get(), log.counts());
         let passed = log.low_water().map_or(earliest, Seq::get);
         let (pages, pages_aside) = (log.ring().pages_made() as u64, log.ring().pages_aside() as u64);
-        let (blocked, rejected, dropped, expired) = (counts.blocked, counts.rejected, counts.dropped, counts.expired);
-        Self { partition, earliest, end, passed, blocked, rejected, dropped, expired, pages, pages_aside }
+        Self {
+            partition,
+            earliest,
+            end,
+            passed,
+            blocked: counts.blocked,
+            rejected: counts.rejected,
+            largest_backlog: counts.largest_backlog,
+            dropped: counts.dropped,
+            expired: counts.expired,
+            pages,
+            pages_aside,
+        }
     }
 }
 
@@ -125,6 +140,7 @@ impl<T: Send + Sync + 'static> Topic<T> {
         self.0.logs.iter().map(|log| log.counts()).fold(PublishCounts::default(), |sum, log| PublishCounts {
             blocked: sum.blocked + log.blocked,
             rejected: sum.rejected + log.rejected,
+            largest_backlog: sum.largest_backlog.max(log.largest_backlog),
         })
     }
 }

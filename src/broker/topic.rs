@@ -29,6 +29,9 @@ pub struct PublishCounts {
     pub blocked: u64,
     /// Publishes that found no room and gave up, at once or after a wait.
     pub rejected: u64,
+    /// The largest of the partitions' [largest backlogs](crate::PartitionStats::largest_backlog); `None` unless the topic
+    /// [measures](crate::TopicConfig::measure_backlog) them.
+    pub largest_backlog: Option<u64>,
 }
 
 impl<T: Send + Sync + 'static> Topic<T> {

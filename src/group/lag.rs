@@ -17,6 +17,12 @@ impl<T: Send + Sync + 'static> Lane<T> {
         let oldest = oldest.into_iter().chain(self.redrives.oldest()).min();
         Some(oldest.map_or(Duration::ZERO, |oldest| now - oldest))
     }
+
+    /// How old the oldest record is that keeps the cursor where it is; zero if none does. `None` where records have no times.
+    fn oldest_unacked_age(&self, now: Time) -> Option<Duration> {
+        let oldest = self.log.has_times().then(|| self.log.time_of(self.gate.position()))?;
+        Some(oldest.map_or(Duration::ZERO, |oldest| now - oldest))
+    }
 }
 
 impl<T: Send + Sync + 'static> Group<T> {
@@ -30,5 +36,12 @@ impl<T: Send + Sync + 'static> Group<T> {
     /// The same of one partition.
     pub fn lag_time_of(&self, partition: u32) -> Result<Option<Duration>, ControlError> {
         Ok(self.lane(partition)?.lag_time(self.clock.now()))
+    }
+
+    /// How old the oldest record is that keeps the cursor of the gate `tag` where it is; zero if none does. `None` where
+    /// records have no times, and where the gate is not of this group.
+    pub fn oldest_unacked_age(&self, tag: u64) -> Option<Duration> {
+        let lane = self.lanes.iter().find(|lane| lane.gate.tag() == tag)?;
+        lane.oldest_unacked_age(self.clock.now())
     }
 }

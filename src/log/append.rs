@@ -18,7 +18,7 @@
 
 use super::{
     AppendError, Limiting,
-    partition::{Appended, AppendedAll, Log, count},
+    partition::{Appended, AppendedAll, Log},
     producer::given_back,
 };
 use crate::{
@@ -137,7 +137,8 @@ impl<T: Send + Sync + 'static> Log<T> {
         if deadline.at().is_some_and(|at| at <= begun) {
             return Err(Gone::Refused(Why::Full, Duration::ZERO));
         }
-        count(&self.blocked);
+        self.tally.waits();
+        self.measure(self.end());
         let mut look = || match attempt() {
             Ok(stored) => Some(Ok(stored)),
             Err(Why::Full) => self.may_wait(ctl).err().map(Err),

@@ -16,14 +16,16 @@ mod read;
 mod retain;
 mod spans;
 mod stamp;
+mod tally;
 
 pub use append::AppendCtl;
 pub use error::{AppendError, Limiting};
-pub use partition::{Appended, AppendedAll, Full, Log, LogConfig, LogCounts};
+pub use partition::{Appended, AppendedAll, Full, Log, LogConfig};
 pub use producer::LogProducer;
 pub use read::{Gap, Missed, Read, Relocated};
 pub use retain::Retain;
 pub use stamp::Timestamps;
+pub use tally::LogCounts;
 
 #[cfg(all(test, not(ringlog_loom)))]
 mod tests;

@@ -6,28 +6,20 @@
 //! * An append either succeeded before the seal, and its record is read by every group that is there, or it gets its value
 //!   back. After [`Log::close`] has returned the end no longer moves.
 //! * `end`, `earliest`, `len` are right at some moment during the call, and may be old when they arrive.
-//!
-//! # Orderings
-//!
-//! | label   | operation     | order   | why this much, and why no more |
-//! |---------|---------------|---------|--------------------------------|
-//! | count:A, counts:A, counts:B | the counters  | Relaxed | counters, read as such |
 #![forbid(unsafe_code)]
 
 use super::{
-    AppendError, Limiting, Relocated,
+    AppendError, Relocated,
     age::Age,
     producer::given_back,
     retain::{Gates, OWN, Retain},
     stamp::{Stamps, Timestamps},
+    tally::Tally,
 };
 use crate::{
     ring::{Gate, Kept, Moved, Options, OutOfMemory, Producers, Ring, Start, Why},
     seq::{Capacity, Seq},
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, Mutex, atomic::AtomicU64},
     time::Clock,
     wait::{Event, Sleeper, Wake},
 };
@@ -50,13 +42,15 @@ pub struct LogConfig {
     pub max_age: Option<Duration>,
     /// Touch all memory at once, instead of page by page as it is used.
     pub prefault: bool,
+    /// Whether the largest backlog is kept.
+    pub measured: bool,
 }
 
 impl LogConfig {
     /// A partition that makes producers wait when it is full.
     pub const fn new(capacity: Capacity, producers: Producers, retain: Retain) -> Self {
-        let (full, timestamps, max_age, prefault) = (Full::Block, Timestamps::Off, None, false);
-        Self { capacity, producers, retain, full, timestamps, max_age, prefault }
+        let (full, timestamps, max_age) = (Full::Block, Timestamps::Off, None);
+        Self { capacity, producers, retain, full, timestamps, max_age, prefault: false, measured: false }
     }
 }
 
@@ -89,19 +83,6 @@ pub struct AppendedAll {
     pub kept: bool,
 }
 
-/// What happened to appends so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LogCounts {
-    /// Appends that found the partition full and waited.
-    pub blocked: u64,
-    /// Appends that gave up because it was full.
-    pub rejected: u64,
-    /// Records that were overwritten before every group had committed them, or while there was no group.
-    pub dropped: u64,
-    /// Records that became too old while they were kept.
-    pub expired: u64,
-}
-
 /// One partition.
 pub struct Log<T> {
     ring: Arc<Ring<T>>,
@@ -117,20 +98,22 @@ pub struct Log<T> {
     pub(super) wary: AtomicU64,
     /// Sleepers of appends that have waited, for the next that must.
     pub(super) sleepers: Mutex<Vec<Sleeper>>,
-    pub(super) blocked: AtomicU64,
-    rejected: AtomicU64,
+    pub(super) tally: Tally,
+    /// Nothing is done behind an append but to tell those who wait for records.
+    plain: bool,
 }
 
 impl<T: Send + Sync + 'static> Log<T> {
     /// An empty partition, or an error if its pages cannot be reserved.
     pub fn new(config: LogConfig, clock: Arc<dyn Clock>) -> Result<Arc<Self>, OutOfMemory> {
-        let LogConfig { capacity, producers, retain, full, timestamps, max_age, prefault } = config;
+        let LogConfig { capacity, producers, retain, full, timestamps, max_age, prefault, measured } = config;
         let (lossy, aged, prompt) = (full == Full::DropOldest, max_age.is_some(), retain == Retain::Unacked);
         let timed = timestamps != Timestamps::Off;
         let ring = Ring::new(Options { prefault, lossy, timed, aged, prompt, ..Options::new(capacity, producers) })?;
         let stamps = Stamps::of(timestamps, &clock);
         let log = Self::aged_around(ring, retain, max_age, clock);
-        Ok(Arc::new(Self { stamps: log.stamps.or(stamps), ..log }))
+        let (stamps, plain) = (log.stamps.or(stamps), log.plain && !measured);
+        Ok(Arc::new(Self { stamps, plain, tally: Tally::new(measured), ..log }))
     }
 
     /// A partition around a ring that nobody uses yet.
@@ -150,8 +133,8 @@ impl<T: Send + Sync + 'static> Log<T> {
             not_full: Event::new(Wake::One),
             wary: AtomicU64::new(0),
             sleepers: Mutex::new(Vec::new()),
-            blocked: AtomicU64::new(0),
-            rejected: AtomicU64::new(0),
+            tally: Tally::default(),
+            plain: retain != Retain::Unacked,
         }
     }
 
@@ -257,23 +240,6 @@ impl<T: Send + Sync + 'static> Log<T> {
         self.ring.why_stalled()
     }
 
-    /// What happened to appends so far.
-    pub fn counts(&self) -> LogCounts {
-        // ORD(counts:A) Relaxed: a counter.
-        let blocked = self.blocked.load(Ordering::Relaxed);
-        // ORD(counts:B) Relaxed: a counter.
-        let rejected = self.rejected.load(Ordering::Relaxed);
-        self.look();
-        let (dropped, expired) = self.gates.lost(&self.ring);
-        LogCounts { blocked, rejected, dropped, expired }
-    }
-
-    /// The group that is furthest behind, if a group is what holds producers back.
-    pub fn limiting(&self) -> Option<Limiting> {
-        let (position, tag) = self.ring.limiting()?;
-        (tag != OWN).then(|| Limiting { tag, lag: self.end().lag_behind(position) })
-    }
-
     /// Stores the record in `from`, which is empty then, if there is room: moved once, from where it lies into its slot.
     /// For callers that go on to wait: a refusal leaves the record there, and is not counted and not explained yet; see
     /// [`Log::refusal`].
@@ -355,40 +321,22 @@ impl<T: Send + Sync + 'static> Log<T> {
 
     #[inline(always)]
     pub(super) fn stored(&self, offset: Seq, quiet: bool) -> Appended {
+        let plain = self.plain;
+        if !plain {
+            self.measure(offset.plus(1));
+        }
         self.tell(quiet);
-        Appended { offset, kept: self.gates.kept(&self.ring, offset, 1) }
+        Appended { offset, kept: plain || self.gates.kept(&self.ring, offset, 1) }
     }
 
     pub(super) fn stored_all(&self, offsets: Range<Seq>, quiet: bool) -> AppendedAll {
+        if !self.plain {
+            self.measure(offsets.end);
+        }
         self.tell(quiet);
         let kept = self.gates.kept(&self.ring, offsets.start, offsets.end.since(offsets.start));
         AppendedAll { offsets, kept }
     }
-
-    /// What to tell the caller whose attempt failed.
-    #[cold]
-    pub fn refusal<V>(&self, why: Why, value: V, len: usize, waited: Duration) -> AppendError<V> {
-        match why {
-            Why::Full => {
-                count(&self.rejected);
-                AppendError::Full { value, limiting: self.limiting(), waited }
-            }
-            Why::Sealed => AppendError::Closed(value),
-            Why::TooLarge => AppendError::TooLarge { value, len, capacity: self.ring.capacity().get() },
-            Why::OutOfMemory => AppendError::OutOfMemory(value),
-        }
-    }
-
-    /// Whether a producer would find room now.
-    pub fn has_room(&self) -> bool {
-        let full = |(position, _): (Seq, u64)| self.end().lag_behind(position) >= self.ring.capacity().get();
-        !self.ring.limiting().is_some_and(full)
-    }
-}
-
-pub(super) fn count(counter: &AtomicU64) {
-    // ORD(count:A) Relaxed: a counter.
-    counter.fetch_add(1, Ordering::Relaxed);
 }
 
 impl<T> fmt::Debug for Log<T> {
