@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod assign;
+pub mod claims;
 mod config;
 pub(crate) mod contain;
 pub mod context;

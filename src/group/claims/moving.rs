@@ -1,0 +1,88 @@
+//! When the cursor is moved: no claim of before holds any more.
+#![forbid(unsafe_code)]
+
+use super::claim::seqs;
+use super::{Claims, Stand, pack};
+use crate::seq::{Seq, Stamped};
+use crate::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
+use crate::sync::explore;
+
+/// What a move of the cursor found done behind it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reset {
+    /// Records that the cursor was moved over and that were done already.
+    pub passed: u64,
+    /// Records that were done and are given out again.
+    pub forgotten: u64,
+}
+
+/// What [`Claims::close`] found; for [`Claims::reset`].
+#[derive(Debug)]
+#[must_use = "nobody claims anything before it is reset"]
+pub struct Closed {
+    before: u64,
+    /// Behind the last record that anybody was given, in this epoch or an earlier one.
+    reach: Seq,
+    epoch: u32,
+}
+
+impl Claims {
+    /// Before the cursor is moved, with the control lock: nobody claims anything until [`reset`](Self::reset).
+    pub fn close(&self) -> Closed {
+        // ORD(close_claims:A) AcqRel: the claims made so far. Pairs with ORD(grab:B).
+        let before = self.next.swap(pack(Seq::ZERO, 0, true), AcqRel);
+        let (position, epoch) = self.gate.snapshot();
+        // ORD(close_claims:B) Relaxed: written with the control lock only.
+        let reach = Seq::new(self.reach.load(Relaxed));
+        Closed { before, reach: Stamped::from_word(before).widen(position).later(reach).later(position), epoch }
+    }
+
+    /// The cursor was not moved after all.
+    pub fn reopen(&self, closed: Closed) {
+        // ORD(reopen_claims:A) Release: what was swept before. Pairs with ORD(upcoming:A).
+        self.next.swap(closed.before, Release);
+    }
+
+    /// After it was moved from `from` to `to`, or taken to a new epoch where it stands: no claim of before holds any more. What
+    /// is done behind `to` stays done if the cursor went forward.
+    pub fn reset(&self, Closed { reach, epoch: old, .. }: Closed, from: Seq, to: Seq) -> Reset {
+        let epoch = self.gate.epoch();
+        let (mut reset, mut kept) = (Reset::default(), 0);
+        for at in seqs(from.earlier(to), reach) {
+            let was = self.sweep(at, old, epoch, !to.precedes(from) && !at.precedes(to));
+            let done = was == Stand::Done && !at.precedes(from);
+            match done {
+                false => {}
+                true if to.precedes(from) => reset.forgotten += 1,
+                true if at.precedes(to) => reset.passed += 1,
+                true => kept += 1,
+            }
+        }
+        // ORD(reset_claims:A) Relaxed: as where it is read.
+        self.reach.store(reach.get(), Relaxed);
+        // ORD(reset_claims:B) Release: what is done and stays so. Pairs with ORD(settled_at:A). A swap, as below: models do not
+        // order a plain store with the exchanges of others.
+        self.settled.swap(Stamped::new(to.plus(kept), epoch).word(), Release);
+        // ORD(reset_claims:C) Release: what was swept. Pairs with ORD(upcoming:A).
+        self.next.swap(pack(to, epoch, false), Release);
+        reset
+    }
+
+    /// Takes one word to the new epoch, done if it was and `keep` says so, and else free. What it was.
+    fn sweep(&self, at: Seq, old: u32, new: u32, keep: bool) -> Stand {
+        let (was, is) = (self.about(at, old), self.about(at, new));
+        // ORD(sweep_word:A) Relaxed: the exchange takes over what comes with it.
+        let mut seen = self.word(at).load(Relaxed);
+        loop {
+            let stand = was.stand(seen);
+            let word = if keep && stand == Stand::Done { is.done() } else { is.free() };
+            explore();
+            // ORD(sweep_word:B) AcqRel: what was done with it before, for who claims it in the new epoch. Pairs with ORD(grab:C). Relaxed when
+            // lost: tried again.
+            match self.word(at).compare_exchange(seen, word, AcqRel, Relaxed) {
+                Ok(_) => return stand,
+                Err(now) => seen = now,
+            }
+        }
+    }
+}
