@@ -3,6 +3,7 @@
 
 use super::assign::{Assignor, Rule};
 use super::gap::{Gap, Hook};
+use super::lease::Sharing;
 use super::letters::{Bury, Letter};
 use super::outcome::Failure;
 use super::place::StartAt;
@@ -45,6 +46,7 @@ pub struct GroupConfig<T> {
     pub(super) ephemeral: bool,
     pub(super) storing: Storing,
     pub(super) on_lag: Option<OnLag>,
+    pub(super) sharing: Sharing,
 }
 
 /// Letters kept by default.
@@ -57,7 +59,20 @@ impl<T> GroupConfig<T> {
     pub fn new(start: StartAt) -> Self {
         let (retry, letters, bury, assignor) = (Retry::default(), LETTERS, Bury::Facts, Rule::default());
         let (on_gap, on_letter_lost, on_lag, storing) = (None, None, None, Storing::new());
-        GroupConfig { start, retry, letters, bury, on_gap, on_letter_lost, assignor, ephemeral: false, storing, on_lag }
+        let (ephemeral, sharing) = (false, Sharing::default());
+        GroupConfig {
+            start,
+            retry,
+            letters,
+            bury,
+            on_gap,
+            on_letter_lost,
+            assignor,
+            ephemeral,
+            storing,
+            on_lag,
+            sharing,
+        }
     }
 
     /// Starts at the earliest retained record.
@@ -200,6 +215,7 @@ impl<T> GroupConfig<T> {
     pub fn validate(&self) -> Result<(), ConfigError> {
         self.retry.validate()?;
         self.storing.validate()?;
+        self.sharing.validate()?;
         self.on_lag.as_ref().map_or(Ok(()), OnLag::validate)?;
         if self.start == StartAt::Committed && !self.storing.is_there() {
             return Err(ConfigError::new("start", "Committed", "another place, or have a GroupConfig::offset_store"));
@@ -231,7 +247,7 @@ impl<T> GroupConfig<T> {
         } else if !OnLag::same(self.on_lag.as_ref(), other.on_lag.as_ref()) {
             Some("on_lag")
         } else {
-            self.storing.differs_in(&other.storing)
+            self.sharing.differs_in(&other.sharing).or_else(|| self.storing.differs_in(&other.storing))
         }
     }
 
@@ -263,6 +279,7 @@ impl<T> fmt::Debug for GroupConfig<T> {
             .field("ephemeral", &self.ephemeral)
             .field("storing", &self.storing)
             .field("on_lag", &self.on_lag)
+            .field("sharing", &self.sharing)
             .finish()
     }
 }

@@ -1,0 +1,173 @@
+//! The settings of a group that say how its members share a partition's records, and for how long they may keep them.
+#![forbid(unsafe_code)]
+
+use super::config::{ConfigError, GroupConfig};
+use crate::time::Span;
+use std::time::Duration;
+
+/// In which order a group hands out the records of a partition.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Order {
+    /// By offset, to one member at a time (the default).
+    #[default]
+    Partition,
+    /// To whoever asks, several members at once: a work queue.
+    Shared,
+    /// As `Shared`, but records of one key by offset and to one member at a time.
+    Key,
+}
+
+/// What becomes of a record that is not done although later ones are, once it is older than that.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Straggler {
+    /// It is waited for, and holds back what it holds back (the default).
+    #[default]
+    Wait,
+    /// It is given up, with a letter.
+    Bury(Duration),
+    /// Who has it is thrown out, and it is handed to another member.
+    Evict(Duration),
+}
+
+/// How long a member may keep what it was handed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Lease {
+    pub(super) time: Duration,
+    /// As long as that, if it is renewed.
+    pub(super) longest: Option<Duration>,
+}
+
+impl Lease {
+    fn validate(self) -> Result<(), ConfigError> {
+        if self.time.is_zero() {
+            return Err(ConfigError::new("lease", Span(self.time).to_string(), "longer than no time at all"));
+        }
+        match self.longest {
+            Some(longest) if longest < self.time => {
+                let bound = "at least as long as GroupConfig::lease";
+                Err(ConfigError::new("lease_renewed_up_to", Span(longest).to_string(), bound))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The settings of this file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Sharing {
+    pub(super) order: Order,
+    pub(super) lease: Option<Lease>,
+    /// Asked for without a lease to renew.
+    renewed: Option<Duration>,
+    pub(super) straggler: Straggler,
+}
+
+impl Sharing {
+    pub(super) fn validate(&self) -> Result<(), ConfigError> {
+        if let (None, Some(longest)) = (self.lease, self.renewed) {
+            let bound = "set together with GroupConfig::lease";
+            return Err(ConfigError::new("lease_renewed_up_to", Span(longest).to_string(), bound));
+        }
+        self.lease().map_or(Ok(()), Lease::validate)?;
+        let age = match self.straggler {
+            Straggler::Wait => return Ok(()),
+            Straggler::Bury(age) | Straggler::Evict(age) => age,
+        };
+        if self.order == Order::Partition {
+            let bound = "left to Wait, unless the order is Shared or Key: in order nothing can be done before it";
+            return Err(ConfigError::new("straggler", format!("{:?}", self.straggler), bound));
+        }
+        if age.is_zero() {
+            return Err(ConfigError::new("straggler", format!("{:?}", self.straggler), "longer than no time at all"));
+        }
+        Ok(())
+    }
+
+    /// The lease, with its limit.
+    pub(super) fn lease(&self) -> Option<Lease> {
+        self.lease.map(|lease| Lease { longest: self.renewed, ..lease })
+    }
+
+    pub(super) fn differs_in(&self, other: &Self) -> Option<&'static str> {
+        if self.order != other.order {
+            Some("order")
+        } else if self.lease != other.lease {
+            Some("lease")
+        } else if self.renewed != other.renewed {
+            Some("lease_renewed_up_to")
+        } else if self.straggler != other.straggler {
+            Some("straggler")
+        } else {
+            None
+        }
+    }
+}
+
+impl<T> GroupConfig<T> {
+    /// In which order records are handed out (default [`Order::Partition`]).
+    pub fn order(mut self, order: Order) -> Self {
+        self.sharing.order = order;
+        self
+    }
+
+    /// How long a member may keep what it was handed without acknowledging it (default: as long as it likes). From then on
+    /// it is somebody else's, or comes again; that counts as a failed attempt.
+    pub fn lease(mut self, time: Duration) -> Self {
+        self.sharing.lease = Some(Lease { time, longest: None });
+        self
+    }
+
+    /// A lease is renewed while its handler runs, and may be extended, up to this long in all (default: neither).
+    pub fn lease_renewed_up_to(mut self, longest: Duration) -> Self {
+        self.sharing.renewed = Some(longest);
+        self
+    }
+
+    /// What becomes of a record that is not done although later ones are (default [`Straggler::Wait`]).
+    pub fn straggler(mut self, rule: Straggler) -> Self {
+        self.sharing.straggler = rule;
+        self
+    }
+}
+
+#[cfg(all(test, not(ringlog_loom)))]
+mod tests {
+    use super::{GroupConfig, Order, Straggler};
+    use std::time::Duration;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn config() -> GroupConfig<u64> {
+        GroupConfig::earliest()
+    }
+
+    fn refused(config: &GroupConfig<u64>) -> String {
+        config.validate().unwrap_err().to_string()
+    }
+
+    #[test]
+    fn impossible_leases_and_stragglers_are_refused_with_field_value_and_bound() {
+        assert_eq!(refused(&config().lease(Duration::ZERO)), "lease is 0ns, but must be longer than no time at all");
+        let shorter = config().lease(SECOND).lease_renewed_up_to(SECOND / 2);
+        let text = "lease_renewed_up_to is 500ms, but must be at least as long as GroupConfig::lease";
+        assert_eq!(refused(&shorter), text);
+        assert!(refused(&config().lease_renewed_up_to(SECOND)).contains("together with GroupConfig::lease"));
+        assert!(refused(&config().straggler(Straggler::Bury(SECOND))).contains("Shared or Key"));
+        let queue = || config().order(Order::Shared);
+        assert!(refused(&queue().straggler(Straggler::Evict(Duration::ZERO))).contains("longer than no time"));
+        assert!(queue().straggler(Straggler::Evict(SECOND)).validate().is_ok());
+        assert!(config().lease_renewed_up_to(SECOND).lease(SECOND).validate().is_ok(), "said in any order");
+    }
+
+    #[test]
+    fn a_difference_is_named() {
+        let differs = |other| config().lease(SECOND).differs_in(&other);
+        assert_eq!(differs(config().lease(SECOND)), None);
+        assert_eq!(differs(config()), Some("lease"));
+        assert_eq!(differs(config().lease(SECOND).lease_renewed_up_to(SECOND)), Some("lease_renewed_up_to"));
+        assert_eq!(differs(config().lease(SECOND).order(Order::Key)), Some("order"));
+        assert_eq!(differs(config().lease(SECOND).straggler(Straggler::Evict(SECOND))), Some("straggler"));
+    }
+}
