@@ -4,7 +4,9 @@
 use super::group::Group;
 use super::leave::Member;
 use super::life::BrokerState;
-use crate::group::{Batch, Group as Inner, IntoBatchOutcome, IntoOutcome, Join, MemberId, Record, Run, SubscribeError};
+use crate::group::{
+    Batch, Consumer, Group as Inner, IntoBatchOutcome, IntoOutcome, Join, MemberId, Record, Run, SubscribeError,
+};
 use crate::sync::Arc;
 use crate::wait::WaitPolicy;
 use std::fmt;
@@ -20,11 +22,12 @@ pub struct NewMember<'a, T> {
     name: Option<&'a str>,
     run: Run,
     wait: WaitPolicy,
+    only: Vec<u32>,
 }
 
 impl<'a, T: Send + Sync + 'static> NewMember<'a, T> {
     pub(super) fn new(group: &'a Group<T>, name: Option<&'a str>) -> Self {
-        Self { group, name, run: Run::default(), wait: WaitPolicy::default() }
+        Self { group, name, run: Run::default(), wait: WaitPolicy::default(), only: Vec::new() }
     }
 
     /// Who runs the handler (default [`Run::OwnThread`]).
@@ -112,17 +115,52 @@ impl<'a, T: Send + Sync + 'static> NewMember<'a, T> {
         self.enter(|group, join| group.subscribe_batch_with(join, make))
     }
 
-    fn enter(
-        self,
-        join: impl FnOnce(&Arc<Inner<T>>, Join) -> Result<MemberId, SubscribeError>,
-    ) -> Result<Member<T>, SubscribeError> {
-        let Self { group, name, run, wait } = self;
+    /// It takes this partition and no other, before any member that takes what it is dealt; called more than once, these. Of
+    /// several that want one, the first that joined has it. The group's assignor is not asked about it.
+    ///
+    /// ```
+    /// use ringlog::{Broker, GroupConfig, TopicConfig};
+    ///
+    /// let broker = Broker::new();
+    /// let topic = broker.create_topic("orders", TopicConfig::<u64>::new().partitions(2))?;
+    /// let group = topic.group("billing", GroupConfig::earliest())?;
+    /// let (only, other) = (group.member("second").partition(1).consumer()?, group.consumer("others")?);
+    /// let partitions: Vec<Vec<u32>> = group.assignment().into_iter().map(|of| of.partitions).collect();
+    /// assert_eq!(partitions, [[1], [0]]);
+    /// # drop((only, other));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn partition(mut self, partition: u32) -> Self {
+        self.only.push(partition);
+        self
+    }
+
+    /// Joins as a member that polls.
+    ///
+    /// # Errors
+    ///
+    /// Name bad or taken, group or broker closed, no such partition; see [`SubscribeError`].
+    pub fn consumer(self) -> Result<Consumer<T>, SubscribeError> {
+        let Self { group, name, only, .. } = self;
         let inner = group.inner();
         if group.life().state() != BrokerState::Open {
             return Err(SubscribeError::Closed { group: inner.name().clone() });
         }
         let name: Arc<str> = name.map_or_else(|| generated(group), Into::into);
-        let id = join(inner, Join { name: name.clone(), run, wait })?;
+        inner.consumer(name, &only)
+    }
+
+    fn enter(
+        self,
+        join: impl FnOnce(&Arc<Inner<T>>, Join) -> Result<MemberId, SubscribeError>,
+    ) -> Result<Member<T>, SubscribeError> {
+        let Self { group, name, run, wait, only } = self;
+        let inner = group.inner();
+        if group.life().state() != BrokerState::Open {
+            return Err(SubscribeError::Closed { group: inner.name().clone() });
+        }
+        let name: Arc<str> = name.map_or_else(|| generated(group), Into::into);
+        let id = join(inner, Join { name: name.clone(), run, wait, only })?;
         Ok(Member { group: inner.clone(), name, id, life: group.shared_life().clone() })
     }
 }

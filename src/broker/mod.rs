@@ -9,6 +9,7 @@ mod cancel;
 mod close;
 mod committed;
 mod config;
+mod consumer;
 mod core;
 mod describe;
 mod error;

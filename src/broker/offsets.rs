@@ -13,7 +13,7 @@ use crate::time::Time;
 
 impl<T: Send + Sync + 'static> Timed for Inner<T> {
     fn tick(&self, now: Time) -> Option<Time> {
-        [self.save_due(now), self.watch_lag(now)].into_iter().flatten().min()
+        [self.save_due(now), self.watch_lag(now), self.watch_leases(now)].into_iter().flatten().min()
     }
 }
 

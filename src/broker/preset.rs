@@ -3,6 +3,7 @@
 
 use super::config::TopicConfig;
 use super::handle::Broker;
+use super::partitioner::JavaString;
 use crate::group::{GroupConfig, Retry};
 use crate::log::{Retain, Timestamps};
 use std::time::Duration;
@@ -36,6 +37,45 @@ impl<T> TopicConfig<T> {
     pub fn handbook() -> Self {
         let kept = Self::new().capacity(1_024).retain(Retain::Backlog).timestamps(Timestamps::Coarse);
         kept.partitions(1).block(Some(Duration::from_secs(1)))
+    }
+}
+
+impl<T> TopicConfig<T> {
+    /// The lease broker's topic: `partitions` of `capacity` records each, which are dropped as soon as every group has acknowledged
+    /// them ([`Retain::Unacked`]; nobody listening, nothing kept), keys that go where Java's `String.hashCode` says
+    /// ([`JavaString`]), and publishes that wait as long as their caller says.
+    ///
+    /// ```
+    /// use ringlog::{Broker, GroupConfig, TopicConfig};
+    /// use std::time::Duration;
+    ///
+    /// let broker = Broker::new();
+    /// let orders = broker.create_topic("orders", TopicConfig::leased(2, 3).key(|order: &String| order))?;
+    /// let billing = orders.group("billing", GroupConfig::leased())?;
+    /// let mut consumer = billing.consumer("billing-1")?;
+    /// orders.publish_within("user-a".to_string(), Duration::ZERO)?;
+    /// consumer.poll(10, Duration::from_millis(100))?.ack()?;
+    /// assert!(orders.describe().partitions.iter().all(|partition| partition.retained() == 0));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn leased(partitions: u32, capacity: usize) -> Self {
+        Self::new()
+            .partitions(partitions)
+            .capacity(capacity)
+            .retain(Retain::Unacked)
+            .partitioner(JavaString)
+            .block(None)
+    }
+}
+
+impl<T> GroupConfig<T> {
+    /// The lease broker's group: starts behind the last record; what is not acknowledged within 30 seconds is handed out again, as
+    /// is what was nacked, at once and as often as it takes; nothing is ever buried.
+    ///
+    /// The lease is one for each partition, and every poll begins it anew. See [`TopicConfig::leased`].
+    pub fn leased() -> Self {
+        Self::latest().retry(Retry::constant(1, Duration::ZERO).unlimited()).letters(0).lease(Duration::from_secs(30))
     }
 }
 

@@ -81,8 +81,18 @@ impl Drop for Asking {
 }
 
 impl<T: Send + Sync + 'static> Group<T> {
-    pub(super) fn enrol(&self, name: &Arc<str>, seats: Arc<[Arc<dyn Seat>]>) -> Result<Member, SubscribeError> {
-        lock(&self.roster).add(&self.name, name, seats)
+    pub(super) fn enrol(
+        &self,
+        name: &Arc<str>,
+        seats: Arc<[Arc<dyn Seat>]>,
+        only: &[u32],
+    ) -> Result<Member, SubscribeError> {
+        let partitions = u32::try_from(self.lanes.len()).unwrap_or(u32::MAX);
+        if let Some(&partition) = only.iter().find(|partition| **partition >= partitions) {
+            let (group, member) = (self.name.clone(), name.clone());
+            return Err(SubscribeError::NoPartition { group, member, partition, partitions });
+        }
+        lock(&self.roster).add(&self.name, name, seats, only)
     }
 
     /// A member is all the way in: every lane goes to whom it belongs from now on.
@@ -129,29 +139,28 @@ impl<T: Send + Sync + 'static> Group<T> {
     /// Who is in, and what they have.
     fn question(&self) -> (u64, Deal, Vec<MemberId>) {
         let roster = lock(&self.roster);
-        let members = roster.members().iter().map(|member| member.name.clone()).collect();
+        let members = roster.dealt_to().map(|member| member.name.clone()).collect();
         let owners = self.lanes.iter().map(|lane| roster.index_of(lane.word.load().target())).collect();
-        (roster.version(), Deal { members, owners }, roster.members().iter().map(|member| member.id).collect())
+        (roster.version(), Deal { members, owners }, roster.dealt_to().map(|member| member.id).collect())
     }
 
     /// What is given out when the group's own rule gives no answer.
     fn round_robin(&self, roster: &Roster) -> Vec<MemberId> {
-        let ids: Vec<MemberId> = roster.members().iter().map(|member| member.id).collect();
+        let ids: Vec<MemberId> = roster.dealt_to().map(|member| member.id).collect();
         if ids.is_empty() {
             return Vec::new();
         }
-        let deal = Deal {
-            members: roster.members().iter().map(|m| m.name.clone()).collect(),
-            owners: vec![None; self.lanes.len()],
-        };
+        let deal =
+            Deal { members: roster.dealt_to().map(|m| m.name.clone()).collect(), owners: vec![None; self.lanes.len()] };
         RoundRobinAssignor.assign(&deal).into_iter().map(|member| ids[member]).collect()
     }
 
-    /// Gives the lanes out, to nobody what the plan does not name. One dealer at a time: under the roster lock.
+    /// Gives the lanes out: to who wants just that one, else as planned, to nobody what the plan does not name. One dealer at a time: under the roster lock.
     fn give(&self, roster: &Roster, plan: &[MemberId]) -> Dealt {
         let mut dealt = Dealt::default();
         for (partition, lane) in self.lanes.iter().enumerate() {
-            let target = plan.get(partition).copied().unwrap_or(MemberId::NOBODY);
+            let planned = plan.get(partition).copied().unwrap_or(MemberId::NOBODY);
+            let target = roster.wants(lane.partition).unwrap_or(planned);
             let Ok(before) = lane.word.retarget(target) else { continue };
             let holder = roster.find(if before.is_held() { before.owner() } else { target });
             dealt.rings.extend(holder.and_then(|member| member.seat(partition)).cloned());
@@ -220,6 +229,7 @@ impl<T: Send + Sync + 'static> Group<T> {
     pub fn delete(&self) -> bool {
         self.stop();
         let ended = self.lanes.iter().filter(|lane| lane.end()).count();
+        self.lanes.iter().for_each(|lane| self.settle_down(lane));
         self.call_back();
         self.progress.notify();
         if ended > 0 {

@@ -133,6 +133,18 @@ pub enum SubscribeError {
         /// The name.
         member: Arc<str>,
     },
+    /// It wants a partition that the topic has not.
+    #[error("member '{member}' of group '{group}' wants partition {partition}, of {partitions}")]
+    NoPartition {
+        /// The group.
+        group: Arc<str>,
+        /// The name.
+        member: Arc<str>,
+        /// The partition.
+        partition: u32,
+        /// How many there are.
+        partitions: u32,
+    },
     /// Its executor did not take it.
     #[error("member '{member}' of group '{group}' has nobody to run it: {reason}")]
     NotPlaced {

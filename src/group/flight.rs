@@ -53,7 +53,7 @@ pub enum FencedBy {
     Moved,
     /// The group's cursor was moved.
     Seeked,
-    /// The group was deleted, or its topic.
+    /// The group was deleted, or its topic, or its broker closed.
     Deleted,
     /// The cursor was so far behind that it was moved.
     Trimmed,
@@ -71,7 +71,7 @@ impl fmt::Display for FencedBy {
             FencedBy::Expired => "its lease expired",
             FencedBy::Moved => "its consumer has left",
             FencedBy::Seeked => "the group's cursor was moved",
-            FencedBy::Deleted => "the group was deleted",
+            FencedBy::Deleted => "the group was deleted, or its broker closed",
             FencedBy::Trimmed => "the group was too far behind",
             FencedBy::Rewound => "it was nacked, or something before it was not acknowledged",
             FencedBy::Buried => "it was given up",
@@ -132,6 +132,8 @@ pub(super) struct Flight {
     epoch: u32,
     next: Seq,
     last: Seq,
+    /// When what was handed out last was, and when it is over.
+    leased_at: Time,
     deadline: Option<Time>,
     /// Nothing is handed out before that.
     due: Option<Time>,
@@ -157,6 +159,11 @@ impl Flight {
 
     pub(super) fn deadline(&self) -> Option<Time> {
         self.deadline
+    }
+
+    /// When the lease of what is in flight began.
+    pub(super) fn leased_at(&self) -> Time {
+        self.leased_at
     }
 
     pub(super) fn due(&self) -> Option<Time> {
@@ -239,10 +246,10 @@ impl Flight {
     }
 
     /// Hands out everything before `to`.
-    pub(super) fn hand_out(&mut self, to: Seq, deadline: Option<Time>) -> Ticket {
+    pub(super) fn hand_out(&mut self, to: Seq, lease: Option<(Time, Duration)>) -> Ticket {
         (self.last, self.next, self.due) = (self.next, to, None);
-        if deadline.is_some() {
-            self.deadline = deadline;
+        if let Some((now, time)) = lease {
+            (self.leased_at, self.deadline) = (now, Some(now.after(time)));
         }
         Ticket { epoch: self.epoch, from: self.last, to }
     }
@@ -348,24 +355,29 @@ impl Flight {
         self.epoch = new;
     }
 
-    /// The cursor was moved by somebody else: nothing of what was known holds. True if it was.
-    pub(super) fn follow(&mut self, at: Cursor, why: FencedBy) -> Option<Vec<Cause>> {
-        if self.holder.is_none() || self.epoch == at.epoch {
-            return None;
-        }
+    /// The cursor was moved by somebody else, who ended the epoch `before`: nothing of what was known holds.
+    pub(super) fn moved(&mut self, before: u32, at: Cursor, why: FencedBy) -> Vec<Cause> {
+        self.epoch = before;
         self.end_epoch(at.epoch, why);
         (self.next, self.last, self.deadline, self.due) = (at.committed, at.committed, None, None);
         self.lost = (at.committed, 0);
         self.failures.clear();
-        Some(std::mem::take(&mut self.spent).into_values().collect())
+        std::mem::take(&mut self.spent).into_values().collect()
     }
 
-    /// The same where no consumer has the lane: who was handed something in that epoch, before, hears why it ended.
-    pub(super) fn forget(&mut self, old: u32, why: FencedBy) -> Vec<Cause> {
-        self.epoch = old;
-        self.end_epoch(old, why);
-        self.failures.clear();
-        std::mem::take(&mut self.spent).into_values().collect()
+    /// The same, if it was moved without a word.
+    pub(super) fn follow(&mut self, at: Cursor, why: FencedBy) -> Vec<Cause> {
+        if self.holder.is_none() || self.epoch == at.epoch {
+            return Vec::new();
+        }
+        self.moved(self.epoch, at, why)
+    }
+
+    /// A member with a handler takes the lane, at `next`: whether records behind that have failed before.
+    pub(super) fn lend(&mut self, next: Seq) -> (bool, Vec<Cause>) {
+        let unused = std::mem::take(&mut self.spent).into_values().collect();
+        self.due = None;
+        (self.last_failed().is_some_and(|last| last > next.get()), unused)
     }
 
     /// Whether the lease of what is in flight is over.
@@ -375,12 +387,17 @@ impl Flight {
 
     /// Takes the record at the cursor, if it is to be given up and nobody is about to.
     pub(super) fn take_spent(&mut self, at: Cursor) -> Option<(Cause, u32)> {
-        if self.busy || self.holder.is_none() || self.next != at.committed {
+        if !self.has_spent(at) {
             return None;
         }
         let cause = self.spent.remove(&at.committed.get())?;
         self.busy = true;
         Some((cause, self.failures_of(at.committed)))
+    }
+
+    /// Whether the record at the cursor is to be given up, and nobody is about to.
+    pub(super) fn has_spent(&self, at: Cursor) -> bool {
+        self.holder.is_some() && !self.busy && self.next == at.committed && self.next_is_spent()
     }
 
     /// Whether the consumer has no reason to hold the lane any longer.
@@ -453,7 +470,7 @@ mod tests {
     fn a_lease_is_over_from_its_deadline_on_and_all_of_it_comes_again() {
         let (mut flight, _, _) = two();
         let deadline = Time::ZERO.after(Duration::from_secs(30));
-        let three = flight.hand_out(seq(6), Some(deadline));
+        let three = flight.hand_out(seq(6), Some((Time::ZERO, Duration::from_secs(30))));
         assert!(!flight.is_over(at(0, 7), Time::ZERO.after(Duration::from_secs(29))));
         assert!(flight.is_over(at(0, 7), deadline));
         assert_eq!(flight.rewind_all(at(1, 7), FencedBy::Expired, || 8), 1..6);
@@ -495,8 +512,8 @@ mod tests {
     fn who_moves_the_cursor_makes_everything_void() {
         let (mut flight, one, _) = two();
         flight.fail(0..5, Cause::Expired, &Retry::never());
-        assert!(flight.follow(at(0, 7), FencedBy::Seeked).is_none());
-        assert_eq!(flight.follow(at(9, 8), FencedBy::Seeked).unwrap().len(), 5);
+        assert!(flight.follow(at(0, 7), FencedBy::Seeked).is_empty());
+        assert_eq!(flight.follow(at(9, 8), FencedBy::Seeked).len(), 5);
         assert_eq!((flight.next(), flight.failures_of(seq(3)), flight.in_flight(seq(9))), (seq(9), 0, None));
         assert_eq!(flight.is_current(one, at(9, 8)), Err(FencedBy::Seeked));
     }

@@ -24,6 +24,8 @@ pub struct Join {
     pub run: Run,
     /// How it waits.
     pub wait: WaitPolicy,
+    /// The partitions that it wants, and no others; empty: it takes what it is given.
+    pub only: Vec<u32>,
 }
 
 impl<T: Send + Sync + 'static> Group<T> {
@@ -138,7 +140,7 @@ impl<T: Send + Sync + 'static> Group<T> {
         if let Err(reason) = name::check(&join.name) {
             return Err(SubscribeError::Name { group: self.name.clone(), reason });
         }
-        let member = self.enrol(&join.name, seats.into())?;
+        let member = self.enrol(&join.name, seats.into(), &join.only)?;
         if let Err(reason) = place(&member) {
             self.leave(member.id);
             let (group, member) = (self.name.clone(), join.name.clone());

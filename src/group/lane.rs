@@ -18,6 +18,7 @@
 #![forbid(unsafe_code)]
 
 use super::context::Id;
+use super::flight::Flight;
 use super::place::within;
 use super::redrive::Redrives;
 use super::sight::Notice;
@@ -43,8 +44,10 @@ pub(super) struct Lane<T> {
     pub(super) counters: CachePadded<Counters>,
     /// What was to be seen when the lane ended, where records may be lost.
     over: OnceLock<View>,
-    /// The state, while nobody holds the lane (word inv. 2).
-    parked: Mutex<Option<Box<Held<T>>>>,
+    /// The state, while nobody holds the lane (word inv. 2), or a consumer does.
+    pub(super) parked: Mutex<Option<Box<Held<T>>>>,
+    /// What consumers have in flight. Taken within `control`, never around it; no push member takes it at work.
+    pub(super) flight: Mutex<Flight>,
     /// Held by whoever moves the cursor other than by a commit of what is done, and by whoever adds up what is lost.
     pub(super) control: Mutex<()>,
     /// Letters to be handed over before the next record.
@@ -77,6 +80,8 @@ pub(super) struct Held<T> {
     pub(super) single_until: Seq,
     /// How many records are missing right before `next`.
     pub(super) lost: u64,
+    /// Records behind `next` may have failed before, in a consumer's hands: then they are handed over one by one.
+    pub(super) carries: bool,
     /// What the group had missed when it was made, if that has not been told.
     pub(super) untold: Option<log::Gap>,
     /// Of how many the group has been told that the cursor was lifted over them.
@@ -90,6 +95,7 @@ impl<T: Send + Sync + 'static> Held<T> {
     pub(super) fn resync(&mut self, gate: &Gate) {
         (self.next, self.epoch) = gate.snapshot();
         (self.failures, self.due, self.single_until, self.lost, self.untold) = (0, None, Seq::ZERO, 0, None);
+        self.carries = false;
         self.reader.jump(self.next);
     }
 
@@ -139,7 +145,8 @@ impl<T: Send + Sync + 'static> Lane<T> {
         let mut reader = log.reader(next).covered_by(gate.clone());
         reader.release();
         let (failures, due, single_until, lost) = (0, None, Seq::ZERO, next.since(begun));
-        let held = Held { reader, next, epoch, failures, due, single_until, lost, untold, lifted: 0, chunk: 1 };
+        let (lifted, chunk, carries) = (0, 1, false);
+        let held = Held { reader, next, epoch, failures, due, single_until, lost, carries, untold, lifted, chunk };
         Lane {
             word: CachePadded::new(LaneWord::default()),
             loses: log.sheds(),
@@ -149,6 +156,7 @@ impl<T: Send + Sync + 'static> Lane<T> {
             start: begun,
             counters: CachePadded::new(counters),
             over: OnceLock::new(),
+            flight: Mutex::default(),
             parked: Mutex::new(Some(Box::new(held))),
             control: Mutex::new(()),
             redrives: Redrives::default(),
@@ -165,6 +173,7 @@ impl<T: Send + Sync + 'static> Lane<T> {
             if held.epoch != self.gate.epoch() {
                 held.resync(&self.gate);
             }
+            self.lend(held);
         }
         debug_assert!(held.is_some(), "word inv. 2: a free lane's state is parked");
         Some((word, held?))
@@ -259,6 +268,7 @@ impl<T: Send + Sync + 'static> Lane<T> {
         let Counters { acked, dead, retried, refused, replayed, skipped, expired, .. } = &*self.counters;
         let word = self.word.load();
         let View { committed, end, pending, missed } = self.view();
+        let (in_flight, late, leases_expired) = self.in_flight(committed);
         LaneStats {
             partition: self.partition,
             start: self.start.get(),
@@ -267,11 +277,13 @@ impl<T: Send + Sync + 'static> Lane<T> {
             acked: acked.get(),
             dead: dead.get(),
             retried: retried.get(),
-            refused: refused.get(),
+            refused: refused.get() + late,
             replayed: replayed.get(),
             skipped: skipped.get() + missed.overwritten + self.gate.lifted().0,
             expired: expired.get() + missed.expired,
             pending: pending + self.redrives.len(),
+            in_flight,
+            leases_expired,
             paused: word.paused(),
             owned: word.target() != MemberId::NOBODY,
         }
@@ -335,7 +347,7 @@ mod tests {
         let group = group();
         let lane = &group.lanes[0];
         let parked = lock(&lane.parked);
-        let join = Join { name: "m".into(), run: Run::OwnThread, wait: WaitPolicy::Park };
+        let join = Join { name: "m".into(), run: Run::OwnThread, wait: WaitPolicy::Park, only: Vec::new() };
         group.subscribe(join, |_| ()).map(drop).unwrap();
         while !lane.word.load().is_held() {
             thread::yield_now();

@@ -8,7 +8,8 @@ use std::time::Duration;
 /// In which order a group hands out the records of a partition.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Order {
+#[cfg_attr(not(test), expect(dead_code, reason = "nothing follows it yet"))]
+pub(crate) enum Order {
     /// By offset, to one member at a time (the default).
     #[default]
     Partition,
@@ -21,7 +22,8 @@ pub enum Order {
 /// What becomes of a record that is not done although later ones are, once it is older than that.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Straggler {
+#[cfg_attr(not(test), expect(dead_code, reason = "nothing follows it yet"))]
+pub(crate) enum Straggler {
     /// It is waited for, and holds back what it holds back (the default).
     #[default]
     Wait,
@@ -107,26 +109,50 @@ impl Sharing {
 
 impl<T> GroupConfig<T> {
     /// In which order records are handed out (default [`Order::Partition`]).
-    pub fn order(mut self, order: Order) -> Self {
+    #[cfg_attr(not(test), expect(dead_code, reason = "nothing follows it yet"))]
+    pub(crate) fn order(mut self, order: Order) -> Self {
         self.sharing.order = order;
         self
     }
 
-    /// How long a member may keep what it was handed without acknowledging it (default: as long as it likes). From then on
-    /// it is somebody else's, or comes again; that counts as a failed attempt.
+    /// How long a [`Consumer`](crate::Consumer) may keep what it polled without acknowledging it (default: as long as it likes):
+    /// from `now >= deadline` on, all that is in flight of the partition is handed out again, to it or to whoever has the
+    /// partition by then, and what it still has cannot be settled any more. It counts as a failed attempt of each record, of
+    /// the kind `"expired"`.
+    ///
+    /// One lease for each partition, from the moment in which a batch is handed out; the next batch begins it anew. Who polls
+    /// in vain, and the broker's timer, find that it is over, and wake who waits for records.
+    ///
+    /// ```
+    /// use ringlog::{Broker, BrokerConfig, GroupConfig, ManualClock, SettleError, TopicConfig};
+    /// use std::{sync::Arc, time::Duration};
+    ///
+    /// let clock = Arc::new(ManualClock::new());
+    /// let broker = Broker::with(BrokerConfig::new().clock(clock.clone()));
+    /// let topic = broker.create_topic("orders", TopicConfig::<u64>::new())?;
+    /// let group = topic.group("billing", GroupConfig::earliest().lease(Duration::from_secs(30)))?;
+    /// topic.publish(1)?;
+    /// let mut consumer = group.consumer("billing-1")?;
+    /// let receipt = consumer.try_poll(10)?.detach();
+    /// clock.advance(Duration::from_secs(30));
+    /// assert_eq!(receipt.ack().unwrap_err().to_string(), "offset 0 of partition 0 cannot be settled for billing any more: its lease expired");
+    /// assert_eq!(consumer.try_poll(10)?.get(0).map(|order| order.attempt()), Some(2));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn lease(mut self, time: Duration) -> Self {
         self.sharing.lease = Some(Lease { time, longest: None });
         self
     }
 
-    /// A lease is renewed while its handler runs, and may be extended, up to this long in all (default: neither).
+    /// A lease may be [extended](crate::Receipt::extend), up to this long in all (default: not at all).
     pub fn lease_renewed_up_to(mut self, longest: Duration) -> Self {
         self.sharing.renewed = Some(longest);
         self
     }
 
     /// What becomes of a record that is not done although later ones are (default [`Straggler::Wait`]).
-    pub fn straggler(mut self, rule: Straggler) -> Self {
+    #[cfg_attr(not(test), expect(dead_code, reason = "nothing follows it yet"))]
+    pub(crate) fn straggler(mut self, rule: Straggler) -> Self {
         self.sharing.straggler = rule;
         self
     }

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::Group;
+use super::flight::FencedBy;
 use super::lane::Lane;
 use super::record::{Batch, Lent, Record};
 use crate::log::Read;
@@ -29,7 +30,10 @@ impl<T: Send + Sync + 'static> Group<T> {
     /// Refuses from now on what members have still in hand: late acknowledgements of a close that did not wait. The cursors
     /// stay where they are, and gate.
     pub fn fence(&self) {
-        self.lanes.iter().filter(|lane| lane.word.load().is_held()).for_each(|lane| lane.fence());
+        self.lanes.iter().filter(|lane| lane.word.load().is_held()).for_each(|lane| {
+            lane.fence();
+            self.settle_down(lane);
+        });
         self.call_back();
         self.progress.notify();
     }
@@ -74,8 +78,15 @@ impl<T: Send + Sync + 'static> Group<T> {
 impl<T: Send + Sync + 'static> Lane<T> {
     /// Commits of what is in hand are refused from now on.
     fn fence(&self) {
-        let _control = lock(&self.control);
-        self.gate.bump();
+        let control = lock(&self.control);
+        let unused = {
+            let mut flight = lock(&self.flight);
+            let before = self.gate.epoch();
+            self.gate.bump();
+            flight.moved(before, self.cursor(), FencedBy::Deleted)
+        };
         self.word.nudge();
+        drop(control);
+        drop(unused);
     }
 }

@@ -8,12 +8,12 @@
 mod assign;
 pub mod claims;
 mod config;
+mod consumer;
 pub(crate) mod contain;
 pub mod context;
 mod deal;
 mod error;
 mod executor;
-#[expect(dead_code, reason = "its consumers follow")]
 mod flight;
 mod gap;
 #[allow(clippy::module_inception)]
@@ -36,6 +36,8 @@ mod outcome;
 mod pick;
 mod place;
 mod position;
+mod pull;
+mod receipt;
 mod record;
 mod redrive;
 mod retry;
@@ -52,6 +54,7 @@ pub mod word;
 
 pub use assign::{Assignor, Deal, RoundRobinAssignor, StickyAssignor};
 pub use config::{ConfigError, GroupConfig, LETTERS};
+pub use consumer::{Consumer, Owned, OwnedRecord, PollError, Polled, PolledIter};
 pub use deal::Assignment;
 pub use error::{CommitError, ControlError, GroupError, OffsetError, StoreFailure, SubscribeError};
 pub use executor::{Executor, Place, PlaceError, Run, Seat, Step, Task, Turn};
@@ -61,7 +64,6 @@ pub use group::{Group, GroupSpec, Retire};
 pub use home::Closing;
 pub use inbox::{Ends, Inbox};
 pub use join::Join;
-pub use lease::{Order, Straggler};
 pub use leftover::LeftOverError;
 pub use letters::Letter;
 pub use name::{NAME_BYTES_MAX, NameError};
@@ -72,6 +74,7 @@ pub use outcome::{BatchOutcome, Failure, IntoBatchOutcome, IntoOutcome, Outcome,
 pub use pick::Pick;
 pub use place::{Found, SeekTo, StartAt};
 pub use position::Position;
+pub use receipt::{Receipt, SettleError};
 pub use record::{Batch, Record};
 pub use redrive::Redriven;
 pub use retry::{Backoff, Retry};

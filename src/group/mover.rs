@@ -3,6 +3,7 @@
 
 use super::Group;
 use super::error::{CommitError, ControlError, OffsetError};
+use super::flight::FencedBy;
 use super::lane::Lane;
 use super::offset_store::GroupOffset;
 use super::place::{SeekTo, at, by_time, within};
@@ -22,18 +23,26 @@ impl<T: Send + Sync + 'static> Lane<T> {
     /// Moves the cursor at once, whoever holds the lane: commits of what is in hand are refused from now on. If `from` says
     /// so, only from there.
     fn go(&self, from: Option<Seq>, want: impl FnOnce() -> Seq) -> Result<Moved, Stays> {
+        let unused;
         let moved = {
             let _control = lock(&self.control);
             if self.word.load().is_ended() {
                 return Err(Stays::Ended);
             }
-            let relocated = self.log.relocate_from(&self.gate, from, want());
+            let want = want();
+            // Why it is refused is known to whoever is refused.
+            let mut flight = lock(&self.flight);
+            let before = self.gate.epoch();
+            let relocated = self.log.relocate_from(&self.gate, from, want);
             let Relocated { moved, missed } =
                 relocated.map_err(|Fenced { position, .. }| Stays::Elsewhere(position))?;
+            unused = flight.moved(before, self.cursor(), FencedBy::Seeked);
+            drop(flight);
             self.count(moved, missed.expired);
             self.word.nudge();
             moved
         };
+        drop(unused);
         // Outside the lock: a waker is somebody else's code.
         self.log.not_full().wake_all();
         self.log.sweep();
@@ -101,6 +110,7 @@ impl<T: Send + Sync + 'static> Group<T> {
 
     /// Tells whom a moved cursor concerns, and says where it is.
     fn gone(&self, partition: u32, moved: Moved) -> u64 {
+        self.settle_down(&self.lanes[partition as usize]);
         self.ring_for(partition as usize);
         self.progress.notify();
         moved.to.get()

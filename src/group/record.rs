@@ -53,6 +53,10 @@ impl<'a, T> Record<'a, T> {
         self.attempt
     }
 
+    pub(super) fn with_attempt(self, attempt: u32) -> Self {
+        Record { attempt, ..self }
+    }
+
     /// When it was published: what the broker's clock said when the publish was called, before any wait for room. `None` on
     /// topics without [timestamps](crate::TopicConfig::timestamps). [`Clock::wall`](crate::Clock::wall) says which time of
     /// day that was.

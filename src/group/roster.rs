@@ -15,6 +15,8 @@ pub(super) struct Member {
     pub(super) name: Arc<str>,
     /// Who steps its lanes: one for all, or one for each partition.
     pub(super) seats: Arc<[Arc<dyn Seat>]>,
+    /// The partitions that it wants, and no others; empty: it takes what it is given.
+    pub(super) only: Arc<[u32]>,
     /// Set when it is told to leave.
     pub(super) left: Arc<AtomicBool>,
     /// How many tasks it still has: one for each seat.
@@ -50,6 +52,7 @@ impl Roster {
         group: &Arc<str>,
         name: &Arc<str>,
         seats: Arc<[Arc<dyn Seat>]>,
+        only: &[u32],
     ) -> Result<Member, SubscribeError> {
         if self.closed {
             return Err(SubscribeError::Closed { group: group.clone() });
@@ -59,7 +62,7 @@ impl Roster {
         }
         let left = Arc::new(AtomicBool::new(false));
         let (id, tasks) = (self.fresh_id(), seats.len());
-        let member = Member { id, name: name.clone(), seats, left, tasks };
+        let member = Member { id, name: name.clone(), seats, only: only.into(), left, tasks };
         self.members.push(member.clone());
         self.version += 1;
         Ok(member)
@@ -133,9 +136,19 @@ impl Roster {
         self.version
     }
 
-    /// Where a member stands in join order; `None` if it is not in.
+    /// The members among whom partitions are dealt, in join order: those that take what they are given.
+    pub(super) fn dealt_to(&self) -> impl Iterator<Item = &Member> {
+        self.members.iter().filter(|member| member.only.is_empty())
+    }
+
+    /// Where a member stands among them; `None` if it does not.
     pub(super) fn index_of(&self, id: MemberId) -> Option<usize> {
-        self.members.iter().position(|member| member.id == id)
+        self.dealt_to().position(|member| member.id == id)
+    }
+
+    /// The first member that wants just this partition.
+    pub(super) fn wants(&self, partition: u32) -> Option<MemberId> {
+        self.members.iter().find(|member| member.only.contains(&partition)).map(|member| member.id)
     }
 
     pub(super) fn members(&self) -> &[Member] {

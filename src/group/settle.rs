@@ -145,8 +145,8 @@ pub(super) fn commit<T: Send + Sync + 'static>(
         return false;
     }
     (held.next, held.lost) = (to, 0);
-    if dead != 0 || held.failures != 0 {
-        (held.failures, held.due) = (0, None);
+    if dead != 0 || held.failures != 0 || held.carries {
+        (held.failures, held.due) = (lane.carried(held), None);
     }
     group.progress.notify();
     // Only now: it runs destructors, which may ask for the figures, or take their time while others do.

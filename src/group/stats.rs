@@ -69,7 +69,7 @@ pub struct LaneStats {
     pub dead: u64,
     /// Further attempts that were scheduled, not records.
     pub retried: u64,
-    /// Acks that came too late, after a seek or a delete, and changed nothing.
+    /// Acks that came too late, after a seek or a delete or when a lease had expired, and changed nothing: so many records.
     pub refused: u64,
     /// Records to be handed out again, because of a seek back or as redriven letters.
     pub replayed: u64,
@@ -81,6 +81,11 @@ pub struct LaneStats {
     /// Records that are not done yet: those in a handler's hands, those retained behind them, and letters queued to be handed
     /// over again.
     pub pending: u64,
+    /// Records from the cursor on that a [`Consumer`](crate::Consumer) was handed and has not settled; 0 where handlers do it. What
+    /// is handed out next is `committed + in_flight`.
+    pub in_flight: u64,
+    /// Records whose [lease](crate::GroupConfig::lease) expired, once for each time.
+    pub leases_expired: u64,
     /// Reasons for which the partition is paused; 0 when it runs.
     pub paused: u8,
     /// Whether some member owns it.
@@ -169,6 +174,16 @@ impl GroupStats {
     /// Records not done yet.
     pub fn lag(&self) -> u64 {
         self.sum(LaneStats::lag)
+    }
+
+    /// Records that consumers were handed and have not settled.
+    pub fn in_flight(&self) -> u64 {
+        self.sum(|lane| lane.in_flight)
+    }
+
+    /// Records whose lease expired.
+    pub fn leases_expired(&self) -> u64 {
+        self.sum(|lane| lane.leases_expired)
     }
 
     /// Whether every partition's books balance.

@@ -30,7 +30,8 @@
 //! # Invariants
 //!
 //! 1. A lane is stepped only by who set HELD, until the same one clears it. So it never runs twice at once.
-//! 2. The state is in the lane's parking place if and only if the lane is free (and not ended).
+//! 2. The state is in the lane's parking place if the lane is free (and not ended), or a consumer holds it; and else not.
+//!    A consumer holds it as long as it has anything in flight, and reads with a reader of its own.
 //! 3. Every change by anybody but the holder changes the word (`nudges` sees to it), so the holder finds it by comparing
 //!    the word with the one it took, once per record. 2^16 changes between two looks would hide one; the next change,
 //!    and the refusal of the next commit after a seek, show it.

@@ -197,12 +197,13 @@ impl Gate {
         self.gone.store(true, Relaxed);
     }
 
-    /// Whether it is on the list and stands at `at`: then whoever drops records from there on sees the hand shown before.
+    /// Whether it is on the list and stands at `at` or before: then whoever drops records from there on sees the hand shown
+    /// before.
     pub(super) fn covers(&self, at: Seq) -> bool {
         let word = self.read();
         // ORD(covers:A) Relaxed: whoever did not see our hand had found the cursor off the list before its fence, so before
         // ours.
-        word == word.at(at) && !self.gone.load(Relaxed)
+        (word == word.at(at) || self.widen(word).precedes(at)) && !self.gone.load(Relaxed)
     }
 
     /// Whether it is a cursor of the ring that `tail` is the tail of.

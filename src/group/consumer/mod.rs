@@ -1,0 +1,152 @@
+//! A consumer: a member that asks for its records instead of being called with them.
+#![forbid(unsafe_code)]
+
+mod owned;
+mod poll;
+mod polled;
+
+pub use owned::{Owned, OwnedRecord};
+pub use poll::PollError;
+pub use polled::{Polled, PolledIter};
+
+use super::Group;
+use super::context::Id;
+use super::error::SubscribeError;
+use super::executor::Seat;
+use super::lane::Lane;
+use super::pull::Who;
+use super::receipt::SettleError;
+use super::word::MemberId;
+use crate::ring::Reader;
+use crate::sync::Arc;
+use crate::sync::atomic::AtomicBool;
+use crate::wait::{Bell, Sleeper};
+use std::fmt;
+
+/// A member of a group that asks for records, and says itself when they are done.
+///
+/// It is dealt partitions like every member. What it was handed is *in flight* until it is settled: acknowledged, nacked, or
+/// released. Of one partition it may have several batches in flight, and they are acknowledged in order. Dropped, it
+/// leaves: what it has in flight is released, and handed to whoever gets the partition.
+///
+/// ```
+/// use ringlog::{Broker, GroupConfig, TopicConfig};
+/// use std::time::Duration;
+///
+/// let broker = Broker::new();
+/// let topic = broker.create_topic("orders", TopicConfig::<String>::new())?;
+/// let group = topic.group("billing", GroupConfig::earliest())?;
+/// topic.publish("first".to_string())?;
+/// let mut consumer = group.consumer("billing-1")?;
+/// let batch = consumer.poll(10, Duration::from_secs(1))?;
+/// for order in &batch {
+///     println!("{}: {}", order.offset(), *order);
+/// }
+/// batch.ack()?;
+/// assert_eq!(group.stats().acked(), 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Consumer<T: Send + Sync + 'static> {
+    group: Arc<Group<T>>,
+    name: Arc<str>,
+    id: MemberId,
+    left: Arc<AtomicBool>,
+    sleeper: Sleeper,
+    hands: Vec<Hand<T>>,
+    /// Whose turn it is.
+    turn: usize,
+}
+
+/// A partition that may be the consumer's.
+struct Hand<T> {
+    lane: Arc<Lane<T>>,
+    reader: Reader<T>,
+}
+
+/// Wakes a consumer that waits.
+#[derive(Debug)]
+struct Doorbell {
+    id: Id,
+    bell: Bell,
+}
+
+impl Seat for Doorbell {
+    fn ring(&self) {
+        self.bell.ring();
+    }
+
+    fn executor(&self) -> Id {
+        self.id
+    }
+}
+
+impl<T: Send + Sync + 'static> Group<T> {
+    /// A member that polls; `only` these partitions if there are any.
+    pub fn consumer(self: &Arc<Self>, name: Arc<str>, only: &[u32]) -> Result<Consumer<T>, SubscribeError> {
+        if let Err(reason) = super::name::check(&name) {
+            return Err(SubscribeError::Name { group: self.name.clone(), reason });
+        }
+        let sleeper = Sleeper::new(self.clock.clone());
+        let seat: Arc<dyn Seat> = Arc::new(Doorbell { id: Id::fresh(), bell: sleeper.bell().clone() });
+        let mine = |lane: &&Arc<Lane<T>>| only.is_empty() || only.contains(&lane.partition);
+        let hand = |lane: &Arc<Lane<T>>| Hand {
+            reader: lane.log.reader(lane.gate.position()).covered_by(lane.gate.clone()),
+            lane: lane.clone(),
+        };
+        let hands = self.lanes.iter().filter(mine).map(hand).collect();
+        let member = self.enrol(&name, [seat].into(), only)?;
+        let (group, id, left) = (self.clone(), member.id, member.left.clone());
+        let consumer = Consumer { group, name, id, left, sleeper, hands, turn: 0 };
+        self.welcome();
+        Ok(consumer)
+    }
+}
+
+impl<T: Send + Sync + 'static> Consumer<T> {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Everything up to `offset` of a partition is done, whoever of this consumer's batches it is in.
+    ///
+    /// # Errors
+    ///
+    /// [`SettleError::NotInFlight`] with what is.
+    pub fn ack_through(&mut self, partition: u32, offset: u64) -> Result<(), SettleError> {
+        match self.group.lanes.get(partition as usize) {
+            Some(lane) => self.group.ack(lane, Who::All(self.id), Some(offset)),
+            None => {
+                let group = self.group.name().clone();
+                Err(SettleError::NotInFlight { group, partition, offset, in_flight: None })
+            }
+        }
+    }
+
+    /// All that this consumer has in flight of a partition failed: a failed attempt for each record, all of which come again.
+    /// Nothing in flight: nothing happens.
+    pub fn nack(&mut self, partition: u32) {
+        if let Some(lane) = self.group.lanes.get(partition as usize) {
+            let nacked = self.group.nack(lane, Who::All(self.id), None, None, None);
+            debug_assert!(nacked.is_ok(), "what is in flight is in flight");
+        }
+    }
+}
+
+impl<T: Send + Sync + 'static> Drop for Consumer<T> {
+    /// Leaves: asks assignors and hooks, which are user code and contained.
+    fn drop(&mut self) {
+        self.group.leave(self.id);
+        for hand in &mut self.hands {
+            hand.reader.release();
+            self.group.release_all(&hand.lane, self.id);
+        }
+        self.group.forget(self.id);
+    }
+}
+
+impl<T: Send + Sync + 'static> fmt::Debug for Consumer<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Consumer").field("name", &self.name).field("group", &self.group.name()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,196 @@
+//! The poll: the first lane with something to hand out, in turns; else a sleep until there is.
+#![forbid(unsafe_code)]
+
+use super::{Consumer, Hand, Owned, Polled};
+use crate::group::flight::Ticket;
+use crate::group::lane::Lane;
+use crate::group::pull::{Look, Next};
+use crate::log::{Gap, Read};
+use crate::ring::{Peek, Reader};
+use crate::sync::Arc;
+use crate::sync::atomic::Ordering;
+use crate::time::{Deadline, Time};
+use crate::wait::{Canceller, Wait};
+use std::time::Duration;
+
+/// How often a lane is looked at anew before others have their turn, because it changed meanwhile.
+const TRIES: usize = 8;
+
+/// Nothing will ever be handed out again.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PollError {
+    /// The group was deleted or its topic, or its broker closed: drop the consumer.
+    #[error(
+        "consumer '{consumer}' of group '{group}' gets no more records: the group was deleted, or its broker closed"
+    )]
+    Closed {
+        /// The group.
+        group: Arc<str>,
+        /// The consumer.
+        consumer: Arc<str>,
+    },
+}
+
+/// A batch that was handed out.
+#[derive(Debug)]
+pub(super) struct Catch {
+    pub(super) hand: usize,
+    pub(super) ticket: Ticket,
+    pub(super) failed: Vec<(u64, u32)>,
+    pub(super) lost: u64,
+}
+
+impl<T: Send + Sync + 'static> Consumer<T> {
+    /// What is ready, at most `max` records of one partition, as soon as there is anything; nothing (an empty batch) when
+    /// `wait` is over, by the broker's clock. (`Duration::MAX`: for ever.) Partitions have their turns. A batch never spans
+    /// the pages of a partition, so it may be shorter than what is there.
+    ///
+    /// Each record comes in the order of its offset, after all that is in flight. A record whose next failure would bury it
+    /// comes alone. On topics that lose by rule a partition is read on over a gap once nothing of it is in flight.
+    ///
+    /// # Errors
+    ///
+    /// Nothing will come any more; see [`PollError`]. What is in flight can be settled all the same, unless it is fenced.
+    pub fn poll(&mut self, max: usize, wait: Duration) -> Result<Polled<'_, T>, PollError> {
+        let deadline = Deadline::within(Some(wait), &**self.sleeper.clock());
+        let catch = self.find(max, deadline, None)?;
+        Ok(Polled::new(self, catch))
+    }
+
+    /// As [`poll`](Self::poll), without waiting.
+    ///
+    /// # Errors
+    ///
+    /// As [`poll`](Self::poll).
+    pub fn try_poll(&mut self, max: usize) -> Result<Polled<'_, T>, PollError> {
+        let catch = self.find(max, Deadline::Now, None)?;
+        Ok(Polled::new(self, catch))
+    }
+
+    /// As [`poll`](Self::poll); a `cancel` ends the wait as if its time were up.
+    ///
+    /// # Errors
+    ///
+    /// As [`poll`](Self::poll).
+    pub fn poll_or_cancel(
+        &mut self,
+        max: usize,
+        wait: Duration,
+        cancel: &Canceller,
+    ) -> Result<Polled<'_, T>, PollError> {
+        let deadline = Deadline::within(Some(wait), &**self.sleeper.clock());
+        let catch = self.find(max, deadline, Some(cancel))?;
+        Ok(Polled::new(self, catch))
+    }
+
+    /// As [`poll`](Self::poll), with clones of the records: for handing work on. A clone that panics leaves all of the batch
+    /// where it was.
+    ///
+    /// # Errors
+    ///
+    /// As [`poll`](Self::poll).
+    pub fn poll_owned(&mut self, max: usize, wait: Duration) -> Result<Owned<T>, PollError>
+    where
+        T: Clone,
+    {
+        Ok(Owned::of(self.poll(max, wait)?))
+    }
+
+    fn find(&mut self, max: usize, deadline: Deadline, cancel: Option<&Canceller>) -> Result<Option<Catch>, PollError> {
+        let bell = self.sleeper.bell().clone();
+        let _registered = cancel.map(|cancel| cancel.register(&bell));
+        loop {
+            // ORD(left:D) Acquire: whoever closed the group was done with it. Pairs with ORD(left:B), ORD(left:C).
+            if self.left.load(Ordering::Acquire) {
+                return Err(PollError::Closed { group: self.group.name().clone(), consumer: self.name.clone() });
+            }
+            if max == 0 {
+                return Ok(None);
+            }
+            let mut until = None;
+            for nth in 0..self.hands.len() {
+                let at = (self.turn + nth) % self.hands.len();
+                match self.catch(at, max) {
+                    Ok(catch) => {
+                        self.turn = at + 1;
+                        return Ok(Some(catch));
+                    }
+                    Err(time) => until = earlier(until, time),
+                }
+            }
+            let over = deadline.at().is_some_and(|end| deadline == Deadline::Now || end <= self.sleeper.clock().now());
+            if over || cancel.is_some_and(Canceller::is_cancelled) {
+                return Ok(None);
+            }
+            self.sleep(earlier(until, deadline.at()));
+        }
+    }
+
+    /// Until there is something, somebody rings, or it is time.
+    fn sleep(&mut self, until: Option<Time>) -> Wait {
+        let Consumer { group, id, left, sleeper, hands, .. } = self;
+        let events = hands.iter().map(|hand| hand.lane.log.not_empty());
+        // A lease that is over wakes too: then there is something to hand out.
+        let leases = hands.iter().filter_map(|hand| group.has_more(&hand.lane, *id).err().flatten());
+        let until = earlier(until, leases.min());
+        let more = || {
+            // ORD(left:E) Acquire: as ORD(left:D).
+            left.load(Ordering::Acquire) || hands.iter().any(|hand| group.has_more(&hand.lane, *id).is_ok())
+        };
+        sleeper.wait(events, until, more)
+    }
+
+    /// A batch of one lane; else when to look again.
+    fn catch(&mut self, at: usize, max: usize) -> Result<Catch, Option<Time>> {
+        let Hand { lane, reader } = &mut self.hands[at];
+        for _ in 0..TRIES {
+            let next = match self.group.look(lane, self.id, max) {
+                Look::Next(next) => next,
+                Look::Until(time) => return Err(Some(time)),
+                Look::Nothing => return Err(None),
+            };
+            if reader.position() != next.from {
+                reader.jump(next.from);
+            }
+            let (len, gap) = match lane.log.read(reader, next.most) {
+                Read::Ready(run) => (run.len(), None),
+                Read::Gap(gap) if next.first => match pass(lane, reader, &next, &gap) {
+                    Some(len) => (len, Some(gap)),
+                    None => (0, None),
+                },
+                Read::Gap(_) | Read::Pending => (0, None),
+            };
+            let (none, passed) = (len == 0 && gap.is_none() && lane.gate.epoch() == next.epoch, gap);
+            let handed = self.group.hand_out(lane, &next, passed.as_ref(), len);
+            if let Some(gap) = &passed {
+                self.group.progress.notify();
+                self.group.tell(lane.partition, gap);
+            }
+            if let Some((ticket, failed, lost)) = handed {
+                return Ok(Catch { hand: at, ticket, failed, lost });
+            }
+            reader.put_down();
+            if none {
+                return Err(None);
+            }
+        }
+        Err(None)
+    }
+}
+
+/// Commits over a gap at the cursor, with what comes behind it in hand already: a producer that is faster than all this would
+/// else take that as well. Says how many records that is; `None`: the cursor was moved.
+#[cold]
+fn pass<T: Send + Sync + 'static>(lane: &Lane<T>, reader: &mut Reader<T>, next: &Next, gap: &Gap) -> Option<usize> {
+    reader.jump(gap.to);
+    let len = match reader.peek(next.most) {
+        Peek::Ready(run) => run.len(),
+        Peek::Pending | Peek::Lapped { .. } => 0,
+    };
+    lane.pass(next.epoch, gap).then_some(len)
+}
+
+fn earlier(one: Option<Time>, other: Option<Time>) -> Option<Time> {
+    one.into_iter().chain(other).min()
+}

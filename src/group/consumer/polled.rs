@@ -1,0 +1,196 @@
+//! A batch in hand: the records, borrowed, and the right to settle them.
+#![forbid(unsafe_code)]
+
+use super::poll::Catch;
+use super::{Consumer, Hand};
+use crate::group::outcome::Failure;
+use crate::group::pull::Who;
+use crate::group::receipt::{Receipt, SettleError};
+use crate::group::record::{Batch, Lent, Record};
+use std::fmt;
+use std::ops::Range;
+
+/// Records that a [`Consumer`] was handed: consecutive ones of one partition, or none. They are borrowed from the log for as
+/// long as this lives, whatever becomes of the lease meanwhile.
+///
+/// Settle it: [`ack`](Self::ack), [`nack`](Self::nack), or [`detach`](Self::detach) to do so later. Dropped, also by a panic,
+/// it is *released*: handed out again, and no failed attempt.
+#[must_use = "dropping a batch releases it"]
+pub struct Polled<'a, T: Send + Sync + 'static> {
+    consumer: &'a mut Consumer<T>,
+    catch: Option<Catch>,
+}
+
+impl<'a, T: Send + Sync + 'static> Polled<'a, T> {
+    pub(super) fn new(consumer: &'a mut Consumer<T>, catch: Option<Catch>) -> Self {
+        Polled { consumer, catch }
+    }
+
+    /// How many records; 0 if the wait was over first.
+    pub fn len(&self) -> usize {
+        self.catch.as_ref().map_or(0, |catch| catch.ticket.to.since(catch.ticket.from) as usize)
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The partition; `None` of an empty batch.
+    pub fn partition(&self) -> Option<u32> {
+        self.catch.as_ref().map(|catch| self.consumer.hands[catch.hand].lane.partition)
+    }
+
+    /// The offsets, which follow each other without a gap.
+    pub fn offsets(&self) -> Range<u64> {
+        self.catch.as_ref().map_or(0..0, |catch| catch.ticket.from.get()..catch.ticket.to.get())
+    }
+
+    fn batch<'s>(&'s self, catch: &'s Catch) -> Batch<'s, T> {
+        let Hand { lane, reader } = &self.consumer.hands[catch.hand];
+        let run = reader.lent(catch.ticket.to.since(catch.ticket.from) as usize);
+        let home = &self.consumer.group.home;
+        Batch { lent: Lent::Run(run), home, partition: lane.partition, attempt: 1, lost: catch.lost }
+    }
+
+    /// The record at `index`; `None` if there are not so many.
+    pub fn get(&self, index: usize) -> Option<Record<'_, T>> {
+        let catch = self.catch.as_ref().filter(|_| index < self.len())?;
+        Some(attempted(catch, self.batch(catch).get(index)))
+    }
+
+    /// All records, in order.
+    pub fn iter(&self) -> PolledIter<'_, T> {
+        PolledIter { of: self.catch.as_ref().map(|catch| (catch, self.batch(catch))), at: 0 }
+    }
+
+    /// All of it is done, and with it all that was handed out of the partition before. Stored when this returns; short, and waits
+    /// for nobody.
+    ///
+    /// # Errors
+    ///
+    /// It does not count any more: its lease is over, the cursor was moved, the group deleted; see [`SettleError::Fenced`].
+    /// Nothing has changed.
+    pub fn ack(mut self) -> Result<(), SettleError> {
+        let Some(catch) = self.catch.take() else { return Ok(()) };
+        let Consumer { group, hands, .. } = &mut *self.consumer;
+        let Hand { lane, reader } = &mut hands[catch.hand];
+        reader.advance(catch.ticket.to);
+        let acked = group.ack(lane, Who::Batch(catch.ticket), None);
+        if acked.is_err() {
+            lane.log.gone_on(catch.ticket.from, catch.ticket.to); // others may have gone past it meanwhile
+        }
+        acked
+    }
+
+    /// All up to `offset` is done; the rest stays in hand.
+    ///
+    /// # Errors
+    ///
+    /// As [`ack`](Self::ack), and [`SettleError::NotInFlight`] if the offset is none of these, or done before.
+    pub fn ack_through(&mut self, offset: u64) -> Result<(), SettleError> {
+        let Some(catch) = &self.catch else { return Ok(()) };
+        let lane = &self.consumer.hands[catch.hand].lane;
+        self.consumer.group.ack(lane, Who::Batch(catch.ticket), Some(offset))
+    }
+
+    /// It failed: each record counts a failed attempt and comes again after the group's backoff, until its attempts are used up;
+    /// then it is buried.
+    ///
+    /// # Errors
+    ///
+    /// As [`ack`](Self::ack).
+    pub fn nack(mut self, failure: Failure) -> Result<(), SettleError> {
+        let nacked = self.fail(None, failure);
+        self.put_down();
+        nacked
+    }
+
+    /// The record at `offset` failed: what is before it is done, what is behind it comes again, and counts no attempt.
+    ///
+    /// # Errors
+    ///
+    /// As [`ack_through`](Self::ack_through); then it is in hand still.
+    pub fn nack_from(&mut self, offset: u64, failure: Failure) -> Result<(), SettleError> {
+        let nacked = self.fail(Some(offset), failure);
+        if nacked.is_ok() {
+            self.put_down();
+        }
+        nacked
+    }
+
+    fn fail(&self, from: Option<u64>, failure: Failure) -> Result<(), SettleError> {
+        let Some(catch) = &self.catch else { return Ok(()) };
+        let (group, lane) = (&self.consumer.group, &self.consumer.hands[catch.hand].lane);
+        group.nack(lane, Who::Batch(catch.ticket), from, Some(failure), Some(&self.batch(catch)))
+    }
+
+    /// Ends the borrow and leaves the records in flight, to be settled with the receipt: so the consumer can poll on.
+    pub fn detach(mut self) -> Receipt {
+        let ticket = self.catch.as_ref().map(|catch| catch.ticket);
+        let partition = self.partition().unwrap_or(0);
+        self.put_down();
+        Receipt::new(self.consumer.group.clone(), partition, ticket)
+    }
+
+    /// The records are not looked at any more.
+    fn put_down(&mut self) {
+        if let Some(catch) = self.catch.take() {
+            self.consumer.hands[catch.hand].reader.put_down();
+        }
+    }
+}
+
+fn attempted<'a, T>(catch: &Catch, record: Record<'a, T>) -> Record<'a, T> {
+    let failed = catch.failed.iter().find(|(offset, _)| *offset == record.offset());
+    record.with_attempt(failed.map_or(1, |(_, times)| times.saturating_add(1)))
+}
+
+/// The records of a [`Polled`] batch, in order.
+#[derive(Debug)]
+pub struct PolledIter<'s, T: Send + Sync + 'static> {
+    of: Option<(&'s Catch, Batch<'s, T>)>,
+    at: usize,
+}
+
+impl<'s, T: Send + Sync + 'static> Iterator for PolledIter<'s, T> {
+    type Item = Record<'s, T>;
+
+    fn next(&mut self) -> Option<Record<'s, T>> {
+        let (catch, batch) = self.of.as_ref().filter(|(_, batch)| self.at < batch.len())?;
+        self.at += 1;
+        Some(attempted(catch, batch.get(self.at - 1)))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let left = self.of.as_ref().map_or(0, |(_, batch)| batch.len() - self.at);
+        (left, Some(left))
+    }
+}
+
+impl<T: Send + Sync + 'static> ExactSizeIterator for PolledIter<'_, T> {}
+
+impl<'s, T: Send + Sync + 'static> IntoIterator for &'s Polled<'_, T> {
+    type Item = Record<'s, T>;
+    type IntoIter = PolledIter<'s, T>;
+
+    fn into_iter(self) -> PolledIter<'s, T> {
+        self.iter()
+    }
+}
+
+impl<T: Send + Sync + 'static> Drop for Polled<'_, T> {
+    fn drop(&mut self) {
+        if let Some(catch) = self.catch.take() {
+            let Hand { lane, reader } = &mut self.consumer.hands[catch.hand];
+            self.consumer.group.release(lane, catch.ticket);
+            reader.put_down();
+        }
+    }
+}
+
+impl<T: Send + Sync + 'static> fmt::Debug for Polled<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Polled({:?}@{:?})", self.partition(), self.offsets())
+    }
+}
