@@ -8,6 +8,7 @@ use loom_tests::{Model, Tally};
 use noisy::{Bin, Group, Noisy, dropped, ring, ring_with};
 use ringlog::internals::ring::{Gate, Options, Peek, Producers, Ring};
 use ringlog::internals::seq::{Capacity, Seq};
+use ringlog::internals::sync::explore;
 
 /// What somebody does to a group's cursor while the group's handler runs, and another group commits.
 fn in_hand(what: fn(&Ring<Noisy>, &Gate)) -> impl Fn(&Tally) + Send + Sync + 'static {
@@ -155,4 +156,67 @@ fn a_hand_that_goes_elsewhere() {
         assert!(dropped(&bin, 0), "the record was left");
         drop(slow);
     });
+}
+
+/// A reader that is ahead of its cursor: what is before it was handed out and is not done yet. Somebody else settles, or
+/// moves the cursor, while it takes the next record in hand.
+fn ahead(what: fn(&Ring<Noisy>, &Gate)) -> impl Fn(&Tally) + Send + Sync + 'static {
+    move |tally| {
+        let (ring, bin) = (ring(2, Producers::Exclusive), Bin::default());
+        let mut pen = ring.exclusive().unwrap();
+        let mut group = Group::new(&ring);
+        (0..2).for_each(|n| assert!(pen.try_push(Noisy::new(n, &bin)).is_ok()));
+        let settler = {
+            let (ring, gate) = (ring.clone(), group.1.clone());
+            thread::spawn(move || what(&ring, &gate))
+        };
+        let reader = {
+            let tally = tally.clone();
+            thread::spawn(move || {
+                group.2.jump(Seq::new(1));
+                match group.2.peek(9) {
+                    Peek::Ready(run) => {
+                        assert_eq!(run.get(0).read(), 1);
+                        explore();
+                        assert_eq!(run.get(0).read(), 1, "dropped in hand");
+                        tally.saw("ahead");
+                    }
+                    Peek::Pending => tally.saw("nothing"),
+                    Peek::Lapped { .. } => unreachable!("nothing goes unread here"),
+                }
+                group.2.put_down();
+                group
+            })
+        };
+        settler.join().unwrap();
+        let group = reader.join().unwrap();
+        ring.seek(&group.1, Seq::new(2));
+        ring.sweep();
+        assert!((0..2).all(|nth| dropped(&bin, nth)), "a record was left");
+    }
+}
+
+#[test]
+fn a_hand_ahead_of_its_cursor_against_an_ack() {
+    Model::new("hand ahead against ack").at_least(30).run(
+        &["ahead", "nothing"],
+        ahead(|ring, gate| {
+            assert!(gate.commit(0, Seq::ZERO, Seq::new(2)).is_ok());
+            ring.release(Seq::ZERO, Seq::new(2));
+        }),
+    );
+}
+
+/// The cursor goes past the record and comes back before it, as far as what is kept allows.
+#[test]
+fn a_hand_ahead_of_its_cursor_against_a_seek_to_and_fro() {
+    Model::new("hand ahead against seeks").preemptions(2).at_least(100).run(
+        &["ahead", "nothing"],
+        ahead(|ring, gate| {
+            ring.seek(gate, Seq::new(2));
+            ring.sweep();
+            ring.seek(gate, Seq::ZERO);
+            ring.sweep();
+        }),
+    );
 }

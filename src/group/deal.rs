@@ -174,7 +174,7 @@ impl<T: Send + Sync + 'static> Group<T> {
         let Some(member) = lock(&self.roster).remove(id, self.config.ephemeral) else { return false };
         let mut dealt = self.deal();
         dealt.rings.extend(member.seats.iter().cloned());
-        // ORD(left:B) Release: after the deal. Pairs with ORD(left:A).
+        // ORD(left:B) Release: after the deal. Pairs with ORD(left:A), ORD(left:D).
         member.left.store(true, Ordering::Release);
         self.announce(&dealt);
         // A lane that nobody had in hand is nobody's from now on, and holds up no drain.
@@ -215,7 +215,7 @@ impl<T: Send + Sync + 'static> Group<T> {
             (all, self.give(&roster, &[]))
         };
         for member in &all {
-            // ORD(left:C) Release: after the deal, as in `leave`. Pairs with ORD(left:A).
+            // ORD(left:C) Release: after the deal, as in `leave`. Pairs with ORD(left:A), ORD(left:D).
             member.left.store(true, Ordering::Release);
         }
         self.announce(&dealt);

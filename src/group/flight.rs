@@ -27,84 +27,17 @@
 //! Batches in flight are acknowledged in order: an ack covers everything before it.
 #![forbid(unsafe_code)]
 
-use super::outcome::Failure;
+use super::fence::{Cause, FencedBy, Refusal};
 use super::retry::Retry;
 use super::word::MemberId;
 use crate::seq::Seq;
 use crate::time::Time;
 use std::collections::{BTreeMap, VecDeque};
-use std::fmt;
 use std::ops::Range;
 use std::time::Duration;
 
-/// Of so many epochs it is known why they ended.
+/// Of so many epochs it is known why they ended; and so many records that were given up are known as such.
 const ENDS: usize = 64;
-
-/// The kind of the failure that is a lease that expired.
-pub(super) const EXPIRED: &str = "expired";
-
-/// Why what was handed out cannot be settled any more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum FencedBy {
-    /// Its lease was over; it is handed out again.
-    Expired,
-    /// Its consumer went, and left it to others.
-    Moved,
-    /// The group's cursor was moved.
-    Seeked,
-    /// The group was deleted, or its topic, or its broker closed.
-    Deleted,
-    /// The cursor was so far behind that it was moved.
-    Trimmed,
-    /// It was nacked, or something before it was nacked or released; it is handed out again.
-    Rewound,
-    /// It was given up, and has a letter.
-    Buried,
-    /// It was acknowledged before.
-    AlreadyAcked,
-}
-
-impl fmt::Display for FencedBy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            FencedBy::Expired => "its lease expired",
-            FencedBy::Moved => "its consumer has left",
-            FencedBy::Seeked => "the group's cursor was moved",
-            FencedBy::Deleted => "the group was deleted, or its broker closed",
-            FencedBy::Trimmed => "the group was too far behind",
-            FencedBy::Rewound => "it was nacked, or something before it was not acknowledged",
-            FencedBy::Buried => "it was given up",
-            FencedBy::AlreadyAcked => "it was acknowledged before",
-        })
-    }
-}
-
-/// Why a record failed.
-#[derive(Debug)]
-pub(super) enum Cause {
-    Expired,
-    /// All was nacked, without a word.
-    Nacked,
-    Failed(Failure),
-}
-
-impl Cause {
-    pub(super) fn into_failure(self) -> Failure {
-        match self {
-            Cause::Expired => Failure::of_kind(EXPIRED, "its lease expired before it was acknowledged"),
-            Cause::Nacked => Failure::of_kind("nacked", "it was nacked"),
-            Cause::Failed(failure) => failure,
-        }
-    }
-}
-
-/// A call that changed nothing.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Refusal {
-    NotInFlight(Option<Range<u64>>),
-    Fenced(FencedBy),
-}
 
 /// Where the cursor is, and in which epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,8 +75,8 @@ pub(super) struct Flight {
     /// Those of them that are to be given up.
     spent: BTreeMap<u64, Cause>,
     ends: VecDeque<(u32, FencedBy)>,
-    /// The last record that was given up.
-    buried: Option<u64>,
+    /// The last records that were given up.
+    buried: VecDeque<u64>,
     /// How many records are missing right before which one.
     lost: (Seq, u64),
     /// Settlements that came too late, in records.
@@ -264,7 +197,7 @@ impl Flight {
     /// Whether anything of what was handed out then is in flight still.
     pub(super) fn is_current(&self, ticket: Ticket, at: Cursor) -> Result<(), FencedBy> {
         if ticket.epoch != at.epoch || self.holder.is_none() || self.next.precedes(ticket.to) {
-            let was = self.buried.is_some_and(|buried| (ticket.from.get()..ticket.to.get()).contains(&buried));
+            let was = self.buried.iter().any(|buried| (ticket.from.get()..ticket.to.get()).contains(buried));
             if was && !at.committed.precedes(ticket.to) {
                 return Err(FencedBy::Buried);
             }
@@ -290,7 +223,7 @@ impl Flight {
 
     /// The record before `to` was given up.
     pub(super) fn buried(&mut self, to: Seq) -> Vec<Cause> {
-        self.buried = Some(to.minus(1).get());
+        keep(&mut self.buried, to.minus(1).get());
         (self.next, self.last) = (self.next.later(to), self.last.later(to));
         self.acked(to)
     }
@@ -348,10 +281,7 @@ impl Flight {
     }
 
     fn end_epoch(&mut self, new: u32, why: FencedBy) {
-        if self.ends.len() == ENDS {
-            self.ends.pop_front();
-        }
-        self.ends.push_back((self.epoch, why));
+        keep(&mut self.ends, (self.epoch, why));
         self.epoch = new;
     }
 
@@ -406,126 +336,18 @@ impl Flight {
     }
 }
 
+/// Adds to what is kept of the past.
+fn keep<V>(past: &mut VecDeque<V>, last: V) {
+    if past.len() == ENDS {
+        past.pop_front();
+    }
+    past.push_back(last);
+}
+
 /// The pause after so many failures, as the dice fell.
 pub(super) fn pause(retry: &Retry, failures: u32, roll: u64) -> Duration {
     if retry.has_jitter() { retry.jittered(failures, roll) } else { retry.delay_after(failures) }
 }
 
 #[cfg(all(test, not(ringlog_loom)))]
-mod tests {
-    use super::{Cause, Cursor, ENDS, FencedBy, Flight, Refusal};
-    use crate::group::{Failure, MemberId, Retry};
-    use crate::seq::Seq;
-    use crate::time::Time;
-    use std::time::Duration;
-
-    fn at(committed: u64, epoch: u32) -> Cursor {
-        Cursor { committed: Seq::new(committed), epoch }
-    }
-
-    fn seq(offset: u64) -> Seq {
-        Seq::new(offset)
-    }
-
-    /// Two batches out: 0..2 and 2..5.
-    fn two() -> (Flight, super::Ticket, super::Ticket) {
-        let mut flight = Flight::default();
-        flight.open(MemberId::new(1).unwrap(), at(0, 7), 0, None, 0);
-        let one = flight.hand_out(seq(2), None);
-        let two = flight.hand_out(seq(5), None);
-        (flight, one, two)
-    }
-
-    // B-3, B-16
-    #[test]
-    fn only_what_is_in_flight_is_acknowledged() {
-        let (mut flight, one, two) = two();
-        assert_eq!(flight.in_flight(seq(0)), Some(0..5));
-        assert_eq!(flight.may_ack(seq(6), at(0, 7)), Err(Refusal::NotInFlight(Some(0..5))), "never handed out");
-        flight.may_ack(seq(2), at(0, 7)).unwrap();
-        drop(flight.acked(seq(2)));
-        assert_eq!(flight.may_ack(seq(2), at(2, 7)), Err(Refusal::NotInFlight(Some(2..5))), "done already");
-        assert_eq!(flight.is_current(one, at(2, 7)), Err(FencedBy::AlreadyAcked));
-        assert_eq!(flight.is_current(two, at(2, 7)), Ok(()));
-        drop(flight.acked(seq(5)));
-        assert_eq!(flight.may_ack(seq(8), at(5, 7)), Err(Refusal::NotInFlight(None)));
-        assert!(flight.is_idle(at(5, 7)));
-    }
-
-    #[test]
-    fn the_last_batch_goes_back_in_its_epoch_and_an_earlier_one_ends_it() {
-        let (mut flight, one, two) = two();
-        flight.rewind(seq(2), FencedBy::Rewound, || panic!("no need for a new epoch"));
-        assert_eq!((flight.next(), flight.epoch()), (seq(2), 7));
-        let again = flight.hand_out(seq(5), None);
-        assert_eq!(again, two);
-        flight.rewind(seq(0), FencedBy::Rewound, || 8);
-        assert_eq!((flight.next(), flight.epoch()), (seq(0), 8));
-        assert_eq!(flight.is_current(two, at(0, 8)), Err(FencedBy::Rewound));
-        assert_eq!(flight.is_current(one, at(0, 8)), Err(FencedBy::Rewound));
-    }
-
-    // B-8
-    #[test]
-    fn a_lease_is_over_from_its_deadline_on_and_all_of_it_comes_again() {
-        let (mut flight, _, _) = two();
-        let deadline = Time::ZERO.after(Duration::from_secs(30));
-        let three = flight.hand_out(seq(6), Some((Time::ZERO, Duration::from_secs(30))));
-        assert!(!flight.is_over(at(0, 7), Time::ZERO.after(Duration::from_secs(29))));
-        assert!(flight.is_over(at(0, 7), deadline));
-        assert_eq!(flight.rewind_all(at(1, 7), FencedBy::Expired, || 8), 1..6);
-        assert!(!flight.is_over(at(1, 8), deadline), "once");
-        assert_eq!(flight.is_current(three, at(1, 8)), Err(FencedBy::Expired));
-    }
-
-    // B-E2
-    #[test]
-    fn a_record_on_its_last_attempt_is_alone_and_then_it_is_spent() {
-        let (mut flight, _, _) = two();
-        let retry = Retry::constant(2, Duration::ZERO);
-        assert_eq!(flight.limit(9, &Retry::never()), 1);
-        assert_eq!(flight.fail(3..4, Cause::Nacked, &retry).0, 1);
-        flight.rewind(seq(2), FencedBy::Rewound, || unreachable!());
-        assert_eq!(flight.limit(9, &retry), 1, "2, which comes before it");
-        flight.hand_out(seq(3), None);
-        assert_eq!((flight.limit(9, &retry), flight.limit(9, &Retry::never().unlimited())), (1, 9));
-        flight.hand_out(seq(4), None);
-        assert_eq!(flight.fail(3..4, Cause::Failed(Failure::new("no")), &retry).0, 0);
-        flight.rewind(seq(3), FencedBy::Rewound, || unreachable!());
-        assert!(flight.next_is_spent());
-        assert!(flight.take_spent(at(2, 7)).is_none(), "what is before it comes first");
-        drop(flight.acked(seq(3)));
-        let (cause, times) = flight.take_spent(at(3, 7)).unwrap();
-        assert_eq!((cause.into_failure().message().as_str(), times), ("no", 2));
-        assert!(flight.busy && !flight.is_idle(at(3, 7)));
-    }
-
-    #[test]
-    fn what_was_given_up_is_known_as_such() {
-        let (mut flight, _, two) = two();
-        flight.rewind_all(at(4, 7), FencedBy::Rewound, || 8);
-        drop(flight.buried(seq(5)));
-        assert_eq!(flight.is_current(two, at(5, 8)), Err(FencedBy::Buried));
-    }
-
-    #[test]
-    fn who_moves_the_cursor_makes_everything_void() {
-        let (mut flight, one, _) = two();
-        flight.fail(0..5, Cause::Expired, &Retry::never());
-        assert!(flight.follow(at(0, 7), FencedBy::Seeked).is_empty());
-        assert_eq!(flight.follow(at(9, 8), FencedBy::Seeked).len(), 5);
-        assert_eq!((flight.next(), flight.failures_of(seq(3)), flight.in_flight(seq(9))), (seq(9), 0, None));
-        assert_eq!(flight.is_current(one, at(9, 8)), Err(FencedBy::Seeked));
-    }
-
-    #[test]
-    fn why_epochs_ended_is_kept_for_the_last_ones() {
-        let (mut flight, one, _) = two();
-        for epoch in 8..8 + ENDS as u32 {
-            flight.rewind_all(at(0, epoch), FencedBy::Expired, || epoch);
-        }
-        assert_eq!(flight.is_current(one, at(0, 8 + ENDS as u32 - 1)), Err(FencedBy::Expired));
-        flight.rewind_all(at(0, 99), FencedBy::Expired, || 99);
-        assert_eq!(flight.ends.len(), ENDS);
-    }
-}
+mod tests;

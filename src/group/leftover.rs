@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::Group;
-use super::flight::FencedBy;
+use super::fence::FencedBy;
 use super::lane::Lane;
 use super::record::{Batch, Lent, Record};
 use crate::log::Read;

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod assign;
+mod burial;
 pub mod claims;
 mod config;
 mod consumer;
@@ -14,10 +15,12 @@ pub mod context;
 mod deal;
 mod error;
 mod executor;
+mod fence;
 mod flight;
 mod gap;
 #[allow(clippy::module_inception)]
 mod group;
+mod handing;
 mod handler;
 mod home;
 mod inbox;
@@ -44,6 +47,7 @@ mod retry;
 mod roster;
 mod saving;
 mod settle;
+mod settling;
 mod sight;
 mod stats;
 mod store;
@@ -58,7 +62,7 @@ pub use consumer::{Consumer, Owned, OwnedRecord, PollError, Polled, PolledIter};
 pub use deal::Assignment;
 pub use error::{CommitError, ControlError, GroupError, OffsetError, StoreFailure, SubscribeError};
 pub use executor::{Executor, Place, PlaceError, Run, Seat, Step, Task, Turn};
-pub use flight::FencedBy;
+pub use fence::FencedBy;
 pub use gap::Gap;
 pub use group::{Group, GroupSpec, Retire};
 pub use home::Closing;

@@ -3,7 +3,7 @@
 
 use super::Group;
 use super::error::{CommitError, ControlError, OffsetError};
-use super::flight::FencedBy;
+use super::fence::FencedBy;
 use super::lane::Lane;
 use super::offset_store::GroupOffset;
 use super::place::{SeekTo, at, by_time, within};

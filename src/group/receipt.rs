@@ -2,9 +2,10 @@
 #![forbid(unsafe_code)]
 
 use super::Group;
-use super::flight::{FencedBy, Ticket};
+use super::fence::FencedBy;
+use super::flight::Ticket;
 use super::outcome::Failure;
-use super::pull::Who;
+use super::settling::Who;
 use crate::sync::Arc;
 use std::fmt;
 use std::ops::Range;

@@ -111,8 +111,9 @@ impl<T: Send + Sync + 'static> Reader<T> {
         self.known = self.position;
     }
 
-    /// The same reader, which reads what `cursor` stands at. On a prompt ring nobody is shown anything else: what no cursor
-    /// covers may be dropped at any moment. So each run there is committed before the next one is asked for.
+    /// The same reader, which reads from where `cursor` stands on. On a prompt ring nobody is shown anything else: what no cursor
+    /// covers may be dropped at any moment. What was lent, and put down, may be asked for again for as long as the cursor
+    /// has not gone past it.
     ///
     /// # Panics
     /// When it is a cursor of another ring.
@@ -170,7 +171,8 @@ impl<T: Send + Sync + 'static> Reader<T> {
         }
     }
 
-    /// On prompt rings: nobody drops the records from the position on, to the end of the page, if the cursor stands there.
+    /// On prompt rings: nobody drops the records from the position on, to the end of the page, if the cursor stands there or
+    /// before.
     #[inline(never)]
     fn take_in_hand(&mut self) -> bool {
         self.in_hand = Some(self.position);

@@ -19,7 +19,7 @@
 //!      ----------------------                    --------                       ---------------------------------
 //!      the cursor: p -> q                        hand = p                       a cursor at x, on the list
 //!      fence                                     fence                          fence
-//!      low = the lowest cursor                   own cursor still at p?         front > x?
+//!      low = the lowest cursor                   own cursor at p, or before?    front > x?
 //!      front = max(front, low)                     yes: reads from p on           yes: cursor to front, and then as on
 //!      fence                                       no:  hand = 0, looks anew           the left, for x -> front
 //!      low = min(low, lowest cursor)             hand = 0
@@ -49,9 +49,10 @@
 //! 1. `released` of a physical page only grows: it is a position, and a page is used again only for later ones. So an
 //!    exchange r -> m that succeeds gives its thread the slots of r..m, which nobody else is ever given.
 //! 2. What is given so is read by nobody: (a) A reader reads from p on only while its hand shows p and after it has seen its
-//!    cursor, on the list, at p. Of the two fences between {cursor seen past the record, or off the list} and {hands read}
-//!    on the one side, {hand} and {cursor looked at} on the other, one is first: the releaser sees the hand, or the reader
-//!    sees the cursor gone on. (b) Who comes in below `front` is lifted to it before anybody is given the cursor; who comes
+//!    cursor, on the list, at p, or before it (what lies between was handed out and is not done). Of the two fences between
+//!    {cursor seen past the record, or off the list} and {hands read} on the one side, {hand} and {cursor looked at} on the
+//!    other, one is first: the releaser sees the hand, or the reader sees the cursor gone on; and if it came back since, it
+//!    came in at `front` or later, as in (b). (b) Who comes in below `front` is lifted to it before anybody is given the cursor; who comes
 //!    in while `front` rises is seen by the second look at the cursors, or sees it risen.
 //! 3. Every record is released, promptly: of those who move cursors over it, the one whose fence comes last sees all the
 //!    others' cursors past it, and it released the page up to there unless a hand, an unpublished record or a cursor about to

@@ -3,12 +3,12 @@
 
 use super::{Consumer, Hand, Owned, Polled};
 use crate::group::flight::Ticket;
+use crate::group::handing::{Handed, Look, Next};
 use crate::group::lane::Lane;
-use crate::group::pull::{Look, Next};
 use crate::log::{Gap, Read};
 use crate::ring::{Peek, Reader};
 use crate::sync::Arc;
-use crate::sync::atomic::Ordering;
+use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::time::{Deadline, Time};
 use crate::wait::{Canceller, Wait};
 use std::time::Duration;
@@ -101,8 +101,7 @@ impl<T: Send + Sync + 'static> Consumer<T> {
         let bell = self.sleeper.bell().clone();
         let _registered = cancel.map(|cancel| cancel.register(&bell));
         loop {
-            // ORD(left:D) Acquire: whoever closed the group was done with it. Pairs with ORD(left:B), ORD(left:C).
-            if self.left.load(Ordering::Acquire) {
+            if is_out(&self.left) {
                 return Err(PollError::Closed { group: self.group.name().clone(), consumer: self.name.clone() });
             }
             if max == 0 {
@@ -134,10 +133,7 @@ impl<T: Send + Sync + 'static> Consumer<T> {
         // A lease that is over wakes too: then there is something to hand out.
         let leases = hands.iter().filter_map(|hand| group.has_more(&hand.lane, *id).err().flatten());
         let until = earlier(until, leases.min());
-        let more = || {
-            // ORD(left:E) Acquire: as ORD(left:D).
-            left.load(Ordering::Acquire) || hands.iter().any(|hand| group.has_more(&hand.lane, *id).is_ok())
-        };
+        let more = || is_out(left) || hands.iter().any(|hand| group.has_more(&hand.lane, *id).is_ok());
         sleeper.wait(events, until, more)
     }
 
@@ -167,7 +163,7 @@ impl<T: Send + Sync + 'static> Consumer<T> {
                 self.group.progress.notify();
                 self.group.tell(lane.partition, gap);
             }
-            if let Some((ticket, failed, lost)) = handed {
+            if let Some(Handed { ticket, failed, lost }) = handed {
                 return Ok(Catch { hand: at, ticket, failed, lost });
             }
             reader.put_down();
@@ -189,6 +185,12 @@ fn pass<T: Send + Sync + 'static>(lane: &Lane<T>, reader: &mut Reader<T>, next: 
         Peek::Pending | Peek::Lapped { .. } => 0,
     };
     lane.pass(next.epoch, gap).then_some(len)
+}
+
+/// Whether the group was closed, or deleted.
+fn is_out(left: &AtomicBool) -> bool {
+    // ORD(left:D) Acquire: whoever closed the group comes before. Pairs with ORD(left:B), ORD(left:C).
+    left.load(Ordering::Acquire)
 }
 
 fn earlier(one: Option<Time>, other: Option<Time>) -> Option<Time> {

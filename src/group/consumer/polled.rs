@@ -4,9 +4,9 @@
 use super::poll::Catch;
 use super::{Consumer, Hand};
 use crate::group::outcome::Failure;
-use crate::group::pull::Who;
 use crate::group::receipt::{Receipt, SettleError};
 use crate::group::record::{Batch, Lent, Record};
+use crate::group::settling::Who;
 use std::fmt;
 use std::ops::Range;
 

@@ -1,0 +1,129 @@
+//! Handing out: what a consumer may read of a lane, and that it has been handed that.
+#![forbid(unsafe_code)]
+
+use super::Group;
+use super::flight::{Cursor, Ticket};
+use super::lane::Lane;
+use super::word::MemberId;
+use crate::log;
+use crate::seq::Seq;
+use crate::sync::lock;
+use crate::time::Time;
+
+/// What a consumer may read next.
+#[derive(Debug)]
+pub(super) struct Next {
+    pub(super) from: Seq,
+    pub(super) epoch: u32,
+    /// Nothing before it is in flight: it is at the cursor.
+    pub(super) first: bool,
+    pub(super) most: usize,
+}
+
+/// What a look at a lane found.
+#[derive(Debug)]
+pub(super) enum Look {
+    Next(Next),
+    /// Nothing is to be had.
+    Nothing,
+    /// Nothing before that.
+    Until(Time),
+}
+
+/// A batch as it was handed out.
+#[derive(Debug)]
+pub(super) struct Handed {
+    pub(super) ticket: Ticket,
+    /// How often its records have failed before, those that have.
+    pub(super) failed: Vec<(u64, u32)>,
+    /// How many are missing before the first.
+    pub(super) lost: u64,
+}
+
+impl<T: Send + Sync + 'static> Group<T> {
+    /// What the consumer `me` may read of a lane, at most so many records. If there is something, the lane stays in its hand
+    /// until [`hand_out`](Self::hand_out).
+    pub(super) fn look(&self, lane: &Lane<T>, me: MemberId, most: usize) -> Look {
+        let word = lane.word.load();
+        if !word.is_of(me) || word.is_ended() || word.paused() != 0 {
+            return Look::Nothing;
+        }
+        let (mut told, now) = ([None, None], self.clock.now());
+        let look = self.fly(lane, None, |flight, at, _| {
+            if flight.busy || flight.holder.is_some_and(|holder| holder != me) {
+                return Look::Nothing;
+            }
+            if flight.holder.is_none() {
+                if !at.committed.precedes(lane.log.end()) && !lane.loses {
+                    return Look::Nothing;
+                }
+                match lane.open(flight, me) {
+                    Some(gaps) => told = gaps,
+                    None => return Look::Nothing,
+                }
+            }
+            if let Some(due) = flight.due().filter(|due| now < *due) {
+                return Look::Until(due);
+            }
+            if flight.next_is_spent() {
+                return Look::Nothing; // it is given up when what is before it is done
+            }
+            let most = flight.limit(most, &self.config.retry);
+            flight.busy = true;
+            let (from, epoch) = (flight.next(), flight.epoch());
+            Look::Next(Next { from, epoch, first: from == lane.cursor().committed, most })
+        });
+        told.iter().flatten().for_each(|gap| self.tell(lane.partition, gap));
+        look
+    }
+
+    /// Hands out `len` records from where `next` said, behind `gap` if that has been passed, unless that has changed.
+    pub(super) fn hand_out(&self, lane: &Lane<T>, next: &Next, gap: Option<&log::Gap>, len: usize) -> Option<Handed> {
+        let leased = self.config.sharing.lease.map(|lease| (self.clock.now(), lease.time));
+        let mut unused = Vec::new();
+        let handed = self.fly(lane, None, |flight, at, _| {
+            flight.busy = false;
+            if flight.epoch() != next.epoch || flight.next() != next.from || lane.word.load().is_ended() {
+                return None;
+            }
+            if let Some(gap) = gap {
+                unused = flight.passed(gap.to, gap.len());
+            }
+            if len == 0 || at.epoch != next.epoch {
+                return None;
+            }
+            let (from, to) = (flight.next(), flight.next().plus(len as u64));
+            let (failed, lost) = (flight.failed_in(from, to), flight.lost_before(from));
+            Some(Handed { ticket: flight.hand_out(to, leased), failed, lost })
+        });
+        drop(unused);
+        handed
+    }
+
+    /// Whether a look at the lane would find something; else when it would.
+    pub(super) fn has_more(&self, lane: &Lane<T>, me: MemberId) -> Result<(), Option<Time>> {
+        let word = lane.word.load();
+        if !word.is_of(me) || word.is_ended() || word.paused() != 0 {
+            return Err(None);
+        }
+        let flight = lock(&lane.flight);
+        let Cursor { committed, epoch } = lane.cursor();
+        let (next, due) = match flight.holder {
+            None => (committed, flight.due()),
+            Some(holder) if holder != me || flight.busy => return Err(None),
+            Some(_) if flight.epoch() != epoch => return Ok(()),
+            Some(_) => (flight.next(), flight.due()),
+        };
+        let deadline = flight.deadline().filter(|_| flight.holder.is_some());
+        let blocked = committed.precedes(next)
+            && (flight.next_is_spent() || (lane.loses && next.precedes(lane.log.earliest_only())));
+        if blocked || !next.precedes(lane.log.end()) {
+            return Err(deadline);
+        }
+        drop(flight);
+        match due.filter(|due| self.clock.now() < *due) {
+            None => Ok(()),
+            Some(due) => Err(Some(deadline.map_or(due, |deadline| deadline.min(due)))),
+        }
+    }
+}

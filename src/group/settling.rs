@@ -1,0 +1,226 @@
+//! Settling: what is in flight is done, has failed, comes again, or is kept for longer.
+#![forbid(unsafe_code)]
+
+use super::Group;
+use super::contain::contain;
+use super::fence::{Cause, FencedBy, Refusal};
+use super::flight::{Cursor, Flight, Ticket, pause};
+use super::lane::Lane;
+use super::outcome::Failure;
+use super::receipt::SettleError;
+use super::record::Batch;
+use super::word::MemberId;
+use crate::ring::Fenced;
+use crate::seq::Seq;
+use crate::sync::lock;
+use std::ops::Range;
+use std::time::Duration;
+
+/// Who settles.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Who {
+    /// Who has this batch.
+    Batch(Ticket),
+    /// The consumer itself: all that is in flight.
+    All(MemberId),
+}
+
+impl<T: Send + Sync + 'static> Group<T> {
+    /// Everything of what `who` has up to `through`, or all of it, is done.
+    pub(super) fn ack(&self, lane: &Lane<T>, who: Who, through: Option<u64>) -> Result<(), SettleError> {
+        loop {
+            let acked = self.fly(lane, None, |flight, at, _| self.ack_at(lane, flight, at, who, through));
+            match acked {
+                Err(Some(refusal)) => return Err(self.refused(lane, who, through, refusal)),
+                Err(None) => {} // the cursor was moved at that very moment: why, is known by now
+                Ok((done, unused)) => {
+                    drop(unused);
+                    self.tell_of(lane, &done);
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    pub(super) fn tell_of(&self, lane: &Lane<T>, done: &Range<Seq>) {
+        if done.start != done.end {
+            lane.log.not_full().notify();
+            self.progress.notify();
+            // Runs destructors, as after every commit.
+            lane.log.gone_on(done.start, done.end);
+        }
+    }
+
+    fn ack_at(
+        &self,
+        lane: &Lane<T>,
+        flight: &mut Flight,
+        at: Cursor,
+        who: Who,
+        through: Option<u64>,
+    ) -> Result<(Range<Seq>, Vec<Cause>), Option<Refusal>> {
+        let current = flight.in_flight(at.committed);
+        let behind = |offset: u64| Seq::new(offset.saturating_add(1));
+        let to = match (who, through) {
+            (Who::Batch(ticket), None) => ticket.to,
+            (Who::Batch(ticket), Some(offset)) if !(ticket.from.get()..ticket.to.get()).contains(&offset) => {
+                return Err(Some(Refusal::NotInFlight(current)));
+            }
+            (Who::Batch(_), Some(offset)) => behind(offset),
+            (Who::All(me), _) if flight.holder != Some(me) => return Err(Some(Refusal::NotInFlight(None))),
+            (Who::All(_), None) => flight.next(),
+            (Who::All(_), Some(offset)) => behind(offset),
+        };
+        if let Who::Batch(ticket) = who {
+            if let Err(why) = flight.is_current(ticket, at) {
+                flight.refused += ticket.to.since(ticket.from);
+                return Err(Some(Refusal::Fenced(why)));
+            }
+        }
+        flight.may_ack(to, at).map_err(Some)?;
+        let done = to.since(at.committed);
+        // Counted before, as when a handler does it: who sees the cursor there finds the books right.
+        lane.counters.acked.add(done);
+        match lane.gate.commit(at.epoch, at.committed, to) {
+            Ok(()) => Ok((at.committed..to, flight.acked(to))),
+            Err(Fenced { .. }) => {
+                lane.counters.acked.take_back(done);
+                Err(None)
+            }
+        }
+    }
+
+    /// What `who` has failed: all of it, or the record at `from`, before which all is done, and the rest comes again uncounted.
+    pub(super) fn nack(
+        &self,
+        lane: &Lane<T>,
+        who: Who,
+        from: Option<u64>,
+        mut failure: Option<Failure>,
+        in_hand: Option<&Batch<'_, T>>,
+    ) -> Result<(), SettleError> {
+        let (now, roll) = (self.clock.now(), self.roll());
+        if let (Who::Batch(ticket), Some(offset)) = (who, from) {
+            if !(ticket.from.get()..ticket.to.get()).contains(&offset) {
+                let in_flight = lock(&lane.flight).in_flight(lane.cursor().committed);
+                return Err(self.refused(lane, who, from, Refusal::NotInFlight(in_flight)));
+            }
+        }
+        if let Some(before) = from.and_then(|offset| offset.checked_sub(1)) {
+            if self.cursor_is_before(lane, who, before) {
+                self.ack_before(lane, who, before)?;
+            }
+        }
+        let mut unused = Vec::new();
+        let nacked = self.fly(lane, in_hand, |flight, at, again| {
+            let which = match who {
+                Who::All(me) if flight.holder != Some(me) => return Ok(()),
+                Who::All(_) if flight.in_flight(at.committed).is_none() => return Ok(()),
+                Who::All(_) => flight.rewind_all(at, FencedBy::Rewound, || lane.gate.bump()),
+                Who::Batch(ticket) => {
+                    flight.is_current(ticket, at).map_err(Refusal::Fenced)?;
+                    if from.is_some_and(|offset| offset < at.committed.get()) {
+                        return Err(Refusal::Fenced(FencedBy::AlreadyAcked));
+                    }
+                    let first = from.map_or(ticket.from, Seq::new).later(at.committed);
+                    flight.rewind(first, FencedBy::Rewound, || lane.gate.bump());
+                    first.get()..from.map_or(ticket.to.get(), |_| first.get() + 1)
+                }
+            };
+            let first = Seq::new(which.start);
+            let cause = failure.take().map_or(Cause::Nacked, Cause::Failed);
+            let (tried_again, left) = flight.fail(which, cause, &self.config.retry);
+            lane.counters.retried.add(tried_again);
+            unused = left;
+            *again = true;
+            let failures = flight.failures_of(first);
+            if self.config.retry.allows_another(failures) {
+                let pause = pause(&self.config.retry, failures, roll);
+                flight.wait_until((!pause.is_zero()).then(|| now.after(pause)));
+                lane.notice.waits(first.get(), flight.epoch(), failures, flight.due());
+            }
+            Ok(())
+        });
+        drop(unused);
+        nacked.map_err(|refusal| self.refused(lane, who, from, refusal))
+    }
+
+    fn cursor_is_before(&self, lane: &Lane<T>, who: Who, offset: u64) -> bool {
+        let starts = match who {
+            Who::Batch(ticket) => ticket.from.get(),
+            Who::All(_) => 0,
+        };
+        lane.cursor().committed.get() <= offset && starts <= offset
+    }
+
+    fn ack_before(&self, lane: &Lane<T>, who: Who, offset: u64) -> Result<(), SettleError> {
+        match self.ack(lane, who, Some(offset)) {
+            // Others were faster, and acknowledged it with something behind it.
+            Err(SettleError::NotInFlight { .. }) if lane.cursor().committed.get() > offset => Ok(()),
+            done => done,
+        }
+    }
+
+    /// Any number, where the pauses of this group have jitter. User code.
+    fn roll(&self) -> u64 {
+        let dice = || contain(|| self.random.next_u64()).unwrap_or(0);
+        if self.config.retry.has_jitter() { dice() } else { 0 }
+    }
+
+    /// What of a batch is in flight comes again, uncounted.
+    pub(super) fn release(&self, lane: &Lane<T>, ticket: Ticket) {
+        self.fly(lane, None, |flight, at, again| {
+            if flight.is_current(ticket, at).is_ok() {
+                let first = ticket.from.later(at.committed);
+                flight.rewind(first, FencedBy::Rewound, || lane.gate.bump());
+                *again = true;
+            }
+        });
+    }
+
+    /// The consumer goes: what is in flight comes again, uncounted, and the lane is let go.
+    pub(super) fn release_all(&self, lane: &Lane<T>, me: MemberId) {
+        self.fly(lane, None, |flight, at, again| {
+            if flight.holder == Some(me) && flight.in_flight(at.committed).is_some() {
+                flight.rewind_all(at, FencedBy::Moved, || lane.gate.bump());
+                *again = true;
+            }
+        });
+    }
+
+    /// The lease goes on for `by` from now, as far as the group allows; says how long that is.
+    pub(super) fn extend(&self, lane: &Lane<T>, ticket: Ticket, by: Duration) -> Result<Duration, SettleError> {
+        let now = self.clock.now();
+        let longest = self.config.sharing.lease().and_then(|lease| lease.longest);
+        let extended = self.fly(lane, None, |flight, at, _| {
+            flight.is_current(ticket, at).map_err(Refusal::Fenced)?;
+            let Some(deadline) = flight.deadline() else { return Ok(Duration::MAX) };
+            let last = longest.map_or(deadline, |longest| flight.leased_at().after(longest));
+            let until = now.after(by).min(last).max(deadline);
+            flight.extend(until);
+            Ok(until.since(now))
+        });
+        extended.map_err(|refusal| self.refused(lane, Who::Batch(ticket), None, refusal))
+    }
+
+    #[cold]
+    fn refused(&self, lane: &Lane<T>, who: Who, offset: Option<u64>, refusal: Refusal) -> SettleError {
+        let (group, partition) = (self.name.clone(), lane.partition);
+        match (refusal, who) {
+            (Refusal::Fenced(reason), Who::Batch(ticket)) => {
+                SettleError::Fenced { group, partition, offsets: ticket.from.get()..ticket.to.get(), reason }
+            }
+            (Refusal::Fenced(reason), Who::All(_)) => {
+                let at = offset.unwrap_or(0);
+                SettleError::Fenced { group, partition, offsets: at..at.saturating_add(1), reason }
+            }
+            (Refusal::NotInFlight(in_flight), Who::Batch(ticket)) => {
+                let offset = offset.unwrap_or(ticket.to.get() - 1);
+                SettleError::NotInFlight { group, partition, offset, in_flight }
+            }
+            (Refusal::NotInFlight(in_flight), Who::All(_)) => {
+                SettleError::NotInFlight { group, partition, offset: offset.unwrap_or(0), in_flight }
+            }
+        }
+    }
+}

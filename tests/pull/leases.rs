@@ -1,0 +1,138 @@
+//! Leases: over at their deadline, never before, and once.
+
+use super::lab::Lab;
+use super::{SECOND, figures, forever, group, peek, values};
+use ringlog::{Failure, FencedBy, SettleError};
+use std::thread;
+use std::time::Duration;
+
+fn reason(settled: Result<(), SettleError>) -> FencedBy {
+    match settled {
+        Err(SettleError::Fenced { reason, .. }) => reason,
+        other => panic!("not fenced: {other:?}"),
+    }
+}
+
+const TICK: Duration = Duration::from_nanos(1);
+
+// B-8, B-29
+#[test]
+fn a_lease_is_over_at_its_deadline_and_not_before_and_all_in_flight_comes_again() {
+    let lab = Lab::new(1);
+    let (topic, group) = group(&lab, 100, forever().lease(30 * SECOND));
+    topic.publish_batch(0..4).unwrap();
+    let mut consumer = group.consumer("c").unwrap();
+    let one = consumer.try_poll(2).unwrap().detach();
+    lab.clock.advance(20 * SECOND);
+    let two = consumer.try_poll(2).unwrap().detach(); // which begins it anew
+    lab.clock.advance(30 * SECOND - TICK);
+    assert_eq!((figures(&group), group.stats().leases_expired()), ((0, 4, 0), 0));
+    lab.clock.advance(TICK);
+    assert_eq!((figures(&group), group.stats().leases_expired()), ((0, 0, 0), 4), "the timer has seen it");
+    lab.clock.advance(300 * SECOND);
+    assert_eq!((group.stats().leases_expired(), group.stats().retried()), (4, 4), "once");
+    assert_eq!((reason(one.ack()), reason(two.nack(Failure::new("late")))), (FencedBy::Expired, FencedBy::Expired));
+    let again = consumer.try_poll(9).unwrap();
+    assert_eq!((values(&again), again.get(3).map(|record| record.attempt())), (vec![0, 1, 2, 3], Some(2)));
+    again.ack().unwrap();
+    lab.clock.advance(300 * SECOND);
+    assert_eq!((figures(&group), group.stats().leases_expired()), ((4, 0, 4), 4));
+}
+
+#[test]
+fn an_acknowledged_batch_has_no_lease_and_a_released_one_none_either() {
+    let lab = Lab::new(1);
+    let (topic, group) = group(&lab, 100, forever().lease(SECOND));
+    topic.publish_batch(0..4).unwrap();
+    let mut consumer = group.consumer("c").unwrap();
+    consumer.try_poll(2).unwrap().ack().unwrap();
+    lab.clock.advance(2 * SECOND);
+    drop(consumer.try_poll(2).unwrap());
+    lab.clock.advance(2 * SECOND);
+    assert_eq!(group.stats().leases_expired(), 0);
+    assert_eq!(peek(&mut consumer), [2, 3]);
+}
+
+#[test]
+fn a_lease_is_extended_as_far_as_the_group_allows_and_never_shortened() {
+    let lab = Lab::new(1);
+    let config = forever().lease(10 * SECOND).lease_renewed_up_to(25 * SECOND);
+    let (topic, group) = group(&lab, 100, config);
+    topic.publish(1).unwrap();
+    let mut consumer = group.consumer("c").unwrap();
+    let receipt = consumer.try_poll(1).unwrap().detach();
+    assert_eq!(receipt.extend(SECOND).unwrap(), 10 * SECOND, "not shortened");
+    lab.clock.advance(9 * SECOND);
+    assert_eq!(receipt.extend(10 * SECOND).unwrap(), 10 * SECOND);
+    lab.clock.advance(9 * SECOND);
+    assert_eq!(receipt.extend(10 * SECOND).unwrap(), 7 * SECOND, "25 seconds in all");
+    lab.clock.advance(7 * SECOND - TICK);
+    assert_eq!(group.stats().leases_expired(), 0);
+    lab.clock.advance(TICK);
+    assert_eq!(group.stats().leases_expired(), 1);
+    assert_eq!(reason(receipt.extend(SECOND).map(drop)), FencedBy::Expired);
+}
+
+#[test]
+fn without_a_limit_a_lease_is_not_extended_and_without_a_lease_there_is_nothing_to_extend() {
+    let lab = Lab::new(1);
+    let (topic, group) = group(&lab, 100, forever().lease(10 * SECOND));
+    topic.publish(1).unwrap();
+    let mut consumer = group.consumer("c").unwrap();
+    let receipt = consumer.try_poll(1).unwrap().detach();
+    lab.clock.advance(4 * SECOND);
+    assert_eq!(receipt.extend(10 * SECOND).unwrap(), 6 * SECOND);
+    let none = topic.group("none", forever()).unwrap();
+    let mut other = none.consumer("c").unwrap();
+    assert_eq!(other.try_poll(1).unwrap().detach().extend(SECOND).unwrap(), Duration::MAX);
+}
+
+// B-34
+#[test]
+fn a_consumer_that_waits_for_records_wakes_when_its_lease_is_over() {
+    let lab = Lab::new(1);
+    let (topic, group) = group(&lab, 100, forever().lease(30 * SECOND));
+    topic.publish(5).unwrap();
+    let mut consumer = group.consumer("c").unwrap();
+    std::mem::forget(consumer.try_poll(1).unwrap().detach());
+    let clock = lab.clock.clone();
+    let waiter = thread::spawn(move || values(&consumer.poll(9, Duration::MAX).unwrap()));
+    while clock.sleepers() == 0 {
+        thread::yield_now();
+    }
+    clock.advance(30 * SECOND);
+    assert_eq!(waiter.join().unwrap(), [5]);
+}
+
+// B-E4
+#[test]
+fn a_lane_that_moves_goes_over_when_the_lease_is_over() {
+    let lab = Lab::new(1);
+    let (topic, group) = group(&lab, 100, forever().lease(30 * SECOND));
+    topic.publish_batch(0..2).unwrap();
+    let mut one = group.consumer("a").unwrap();
+    let receipt = one.try_poll(2).unwrap().detach();
+    let mut two = group.member("b").partition(0).consumer().unwrap();
+    assert!(two.try_poll(2).unwrap().is_empty() && one.try_poll(2).unwrap().is_empty(), "in flight still");
+    lab.clock.advance(30 * SECOND);
+    assert!(one.try_poll(2).unwrap().is_empty(), "another's by now");
+    let batch = two.try_poll(2).unwrap();
+    assert_eq!((values(&batch), batch.get(0).map(|record| record.attempt())), (vec![0, 1], Some(2)));
+    assert_eq!(reason(receipt.ack()), FencedBy::Expired);
+    batch.ack().unwrap();
+    assert_eq!(figures(&group), (2, 0, 2));
+}
+
+#[test]
+fn an_ack_at_the_deadline_is_refused_also_if_nobody_has_looked_at_the_clock_before() {
+    let lab = Lab::new(1);
+    let (topic, group) = group(&lab, 100, forever().lease(SECOND));
+    topic.publish_batch(0..3).unwrap();
+    let mut consumer = group.consumer("c").unwrap();
+    let batch = consumer.try_poll(3).unwrap();
+    let first = batch.get(0).map(|record| *record.value());
+    lab.clock.advance(SECOND);
+    assert_eq!((first, batch.get(2).map(|record| *record)), (Some(0), Some(2)), "what is borrowed stays valid");
+    assert_eq!(reason(batch.ack()), FencedBy::Expired);
+    assert_eq!(figures(&group), (0, 0, 0));
+}

@@ -1,0 +1,76 @@
+//! Topics that drop a record as soon as every group has acknowledged it, and topics that lose records.
+
+use super::lab::Lab;
+use super::{SECOND, forever, values};
+use ringlog::{FencedBy, GroupConfig, Retain, SettleError, TopicConfig};
+use std::sync::{Arc, Mutex};
+
+/// Says when it is dropped.
+#[derive(Clone, Debug)]
+struct Noisy(u64, Arc<Mutex<Vec<u64>>>);
+
+impl Drop for Noisy {
+    fn drop(&mut self) {
+        self.1.lock().unwrap().push(self.0);
+    }
+}
+
+// B-10
+#[test]
+fn what_is_in_flight_is_kept_and_what_is_acknowledged_goes_at_once() {
+    let lab = Lab::new(1);
+    let config = TopicConfig::new().capacity(64).retain(Retain::Unacked);
+    let topic = lab.broker.create_topic("noisy", config).unwrap();
+    let group = topic.group("g", GroupConfig::earliest()).unwrap();
+    let dropped = Arc::new(Mutex::new(Vec::new()));
+    let gone = || std::mem::take(&mut *dropped.lock().unwrap());
+    for n in 0..6 {
+        topic.publish(Noisy(n, dropped.clone())).unwrap();
+    }
+    let mut consumer = group.consumer("c").unwrap();
+    let one = consumer.try_poll(2).unwrap().detach();
+    let two = consumer.try_poll(2).unwrap();
+    assert_eq!(two.iter().map(|record| record.0).collect::<Vec<_>>(), [2, 3], "it polls ahead of its cursor");
+    std::thread::scope(|scope| scope.spawn(|| one.ack()).join()).unwrap().unwrap();
+    assert_eq!(gone(), [0, 1]);
+    group.seek(0, ringlog::SeekTo::Offset(5)).unwrap();
+    let seen: Vec<u64> = two.iter().map(|record| record.0).collect();
+    assert_eq!(seen, [2, 3], "what is in hand stays valid");
+    assert!(gone().iter().all(|n| ![2, 3].contains(n)));
+    let late = two.ack().unwrap_err();
+    assert!(matches!(late, SettleError::Fenced { reason: FencedBy::Seeked, .. }));
+    let mut all = gone();
+    all.sort_unstable();
+    assert!(all.contains(&2) && all.contains(&3), "{all:?}");
+    let last = consumer.try_poll(9).unwrap();
+    assert_eq!(last.iter().map(|record| record.0).collect::<Vec<_>>(), [5]);
+    last.ack().unwrap();
+    assert_eq!(gone(), [5]);
+}
+
+#[test]
+fn a_consumer_that_is_late_passes_a_gap_once_nothing_is_in_flight() {
+    let lab = Lab::new(1);
+    let topic = lab.broker.create_topic("ticks", TopicConfig::<u64>::new().capacity(4).drop_oldest()).unwrap();
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let noted = told.clone();
+    let config = forever().on_gap(move |gap| noted.lock().unwrap().push((gap.from, gap.to)));
+    let group = topic.group("g", config.lease(SECOND)).unwrap();
+    topic.publish_batch(0..2).unwrap();
+    let mut consumer = group.consumer("c").unwrap();
+    let receipt = consumer.try_poll(1).unwrap().detach();
+    for value in 2..9 {
+        topic.publish(value).unwrap();
+    }
+    assert!(consumer.try_poll(9).unwrap().is_empty(), "what is in flight comes first");
+    receipt.ack().unwrap();
+    let batch = consumer.try_poll(9).unwrap();
+    assert_eq!((values(&batch)[0], batch.get(0).map(|record| record.lost_before())), (5, Some(4)));
+    batch.ack().unwrap();
+    while !consumer.try_poll(9).unwrap().is_empty() {
+        consumer.try_poll(9).unwrap().ack().unwrap();
+    }
+    assert_eq!(*told.lock().unwrap(), [(1, 5)]);
+    let stats = group.stats();
+    assert_eq!((stats.acked(), stats.skipped(), stats.lag(), stats.balances()), (5, 4, 0, true));
+}
