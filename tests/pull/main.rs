@@ -9,6 +9,7 @@ mod leases;
 mod moves;
 mod prompt;
 mod settle;
+mod storm;
 mod waits;
 
 use lab::Lab;
