@@ -38,7 +38,7 @@ fn consume(topic: &Topic<u64>, name: &str, seed: u64, stop: &AtomicBool, acked: 
                 2 => _ = batch.nack_from(first + len / 2, Failure::new("as planned")),
                 3 => _ = batch.ack_through(first + len / 2),
                 4 => send.send((batch.detach(), len)).unwrap(),
-                5 if turn.is_multiple_of(5) => std::mem::forget(batch.detach()),
+                5 if (turn >> 40) % 4 == 0 => std::mem::forget(batch.detach()),
                 _ => _ = batch.ack(),
             }
         }
