@@ -31,8 +31,12 @@ mod adapter;
 #[cfg(all(feature = "testing", not(ringlog_loom)))]
 pub mod testing;
 
+#[cfg(all(target_os = "linux", feature = "eventfd", not(ringlog_loom)))]
+pub use adapter::EventFd;
 #[cfg(not(ringlog_loom))]
 pub use adapter::{Manual, Stepped, Stranded, Worker, WorkerConfig, WorkerError};
+#[cfg(not(ringlog_loom))]
+pub use broker::Select;
 #[cfg(not(ringlog_loom))]
 pub use broker::{
     Account, BatchError, Behind, Broker, BrokerConfig, BrokerState, CAPACITY_MAX, Crc32, CreateError, DrainError, Full,
@@ -56,6 +60,8 @@ pub use group::{
 };
 #[cfg(not(ringlog_loom))]
 pub use group::{Consumer, FencedBy, Owned, OwnedRecord, PollError, Polled, PolledIter, Receipt, SettleError};
+#[cfg(not(ringlog_loom))]
+pub use group::{Pollable, Readiness};
 pub use log::{Retain, Timestamps};
 pub use sync::futex::{Futex, Woken};
 pub use time::{Clock, CoarseClock, Ids, ManualClock, Random, SeededRandom, SequentialIds, SystemClock, Time};

@@ -3,7 +3,8 @@ mod lab;
 
 use lab::{CAPACITIES, Inbox, Lab, balanced, group};
 use ringlog::{
-    Batch, Broker, GroupConfig, LaneStats, Member, Outcome, Pick, Record, Retry, SeekTo, Topic, TopicConfig, Worker,
+    Batch, Broker, Consumer, GroupConfig, LaneStats, Member, Outcome, Pick, Record, Retain, Retry, SeekTo, Topic,
+    TopicConfig, Worker,
 };
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, LazyLock, Mutex, mpsc};
@@ -381,4 +382,81 @@ fn pauses_are_capped_listed_or_the_handler_s_own_with_its_own_jitter() {
     let own = pauses(Retry::exponential(4), true);
     assert!(own.iter().zip([100, 200, 300]).all(|(pause, least)| (least..least + 50).contains(pause)), "{own:?}");
     assert!(own.len() == 3 && own.iter().any(|pause| pause % 100 != own[0] % 100), "jittered: {own:?}");
+}
+
+/// A bounded blocking queue: who puts waits for room, who takes waits for something to be there.
+struct Queue {
+    topic: Topic<String>,
+    taker: Mutex<Consumer<String>>,
+}
+
+impl Queue {
+    fn new(broker: &Broker, name: &str, capacity: usize) -> Self {
+        let config = TopicConfig::new().capacity(capacity).retain(Retain::Unacked).block(None);
+        let topic = broker.create_topic(name, config).unwrap();
+        let taker = Mutex::new(topic.group("queue", GroupConfig::earliest()).unwrap().consumer("taker").unwrap());
+        Queue { topic, taker }
+    }
+
+    fn put(&self, value: &str) {
+        self.topic.publish(value.to_owned()).unwrap();
+    }
+
+    fn take(&self) -> String {
+        let mut taker = self.taker.lock().unwrap();
+        let mut taken = taker.poll_owned(1, Duration::MAX).unwrap();
+        taken.receipt.ack().unwrap();
+        taken.records.remove(0).value
+    }
+}
+
+// B-E8
+#[test]
+fn a_bounded_blocking_queue_is_a_topic_of_one_partition_and_one_group_that_polls() {
+    for capacity in [1, 2, 3] {
+        let (broker, names) = (Broker::new(), ["a", "b", "c", "d", "e", "f"]);
+        let queue = Arc::new(Queue::new(&broker, "queue", capacity));
+        names[..capacity].iter().for_each(|name| queue.put(name));
+        assert!(queue.topic.try_publish("x".to_owned()).is_err(), "full");
+        let putting = {
+            let queue = queue.clone();
+            thread::spawn(move || names[capacity..].iter().for_each(|name| queue.put(name)))
+        };
+        let taken: Vec<String> = names.iter().map(|_| queue.take()).collect();
+        putting.join().unwrap();
+        assert_eq!(taken, names, "first in, first out, whoever had to wait");
+        assert_eq!(queue.topic.len(0), Some(0), "what was taken is gone");
+        let taking = {
+            let queue = queue.clone();
+            thread::spawn(move || queue.take())
+        };
+        queue.put("late");
+        assert_eq!(taking.join().unwrap(), "late");
+    }
+}
+
+// B-E10: acknowledged before the work, or after all of it
+#[test]
+fn who_polls_chooses_at_most_once_by_acknowledging_first_and_at_least_once_by_doing_so_last() {
+    let lab = Lab::new(1);
+    let topic = lab.topic(1, 100);
+    topic.publish_batch(0..10).unwrap();
+    let work = |batch: &[u64]| if batch.contains(&3) { Err("the database is away") } else { Ok(()) };
+    let of = |name| topic.group(name, GroupConfig::earliest()).unwrap();
+
+    let first = of("first");
+    let mut consumer = first.consumer("c").unwrap();
+    let taken = consumer.poll_owned(5, Duration::ZERO).unwrap();
+    taken.receipt.ack().unwrap();
+    let values: Vec<u64> = taken.records.iter().map(|record| record.value).collect();
+    assert!(work(&values).is_err());
+    assert_eq!(consumer.try_poll(1).unwrap().offsets(), 5..6, "what failed does not come again");
+
+    let last = of("last");
+    let mut consumer = last.consumer("c").unwrap();
+    let batch = consumer.try_poll(5).unwrap();
+    let values: Vec<u64> = batch.iter().map(|record| *record).collect();
+    assert!(work(&values).is_err());
+    drop(batch);
+    assert_eq!(consumer.try_poll(5).unwrap().offsets(), 0..5, "all of it comes again, what had succeeded too");
 }

@@ -4,10 +4,12 @@
 mod owned;
 mod poll;
 mod polled;
+mod ready;
 
 pub use owned::{Owned, OwnedRecord};
 pub use poll::PollError;
 pub use polled::{Polled, PolledIter};
+pub use ready::{Pollable, Readiness};
 
 use super::Group;
 use super::context::Id;
@@ -20,7 +22,7 @@ use super::word::MemberId;
 use crate::ring::Reader;
 use crate::sync::Arc;
 use crate::sync::atomic::AtomicBool;
-use crate::wait::{Bell, Sleeper};
+use crate::wait::{Bell, Event, Sleeper, Wake};
 use std::fmt;
 
 /// A member of a group that asks for records, and says itself when they are done.
@@ -52,6 +54,9 @@ pub struct Consumer<T: Send + Sync + 'static> {
     id: MemberId,
     left: Arc<AtomicBool>,
     sleeper: Sleeper,
+    doorbell: Arc<Doorbell>,
+    /// Where a waker is registered: with the partition of that hand, or with the bell; and with which ticket.
+    alarms: Vec<(Option<usize>, u64)>,
     hands: Vec<Hand<T>>,
     /// Whose turn it is.
     turn: usize,
@@ -63,16 +68,18 @@ struct Hand<T> {
     reader: Reader<T>,
 }
 
-/// Wakes a consumer that waits.
+/// Wakes a consumer that waits, and who waits for it elsewhere.
 #[derive(Debug)]
 struct Doorbell {
     id: Id,
     bell: Bell,
+    rung: Event,
 }
 
 impl Seat for Doorbell {
     fn ring(&self) {
         self.bell.ring();
+        self.rung.notify();
     }
 
     fn executor(&self) -> Id {
@@ -87,7 +94,9 @@ impl<T: Send + Sync + 'static> Group<T> {
             return Err(SubscribeError::Name { group: self.name.clone(), reason });
         }
         let sleeper = Sleeper::new(self.clock.clone());
-        let seat: Arc<dyn Seat> = Arc::new(Doorbell { id: Id::fresh(), bell: sleeper.bell().clone() });
+        let (bell, rung) = (sleeper.bell().clone(), Event::new(Wake::All));
+        let doorbell = Arc::new(Doorbell { id: Id::fresh(), bell, rung });
+        let seat: Arc<dyn Seat> = doorbell.clone();
         let mine = |lane: &&Arc<Lane<T>>| only.is_empty() || only.contains(&lane.partition);
         let hand = |lane: &Arc<Lane<T>>| Hand {
             reader: lane.log.reader(lane.gate.position()).covered_by(lane.gate.clone()),
@@ -96,7 +105,8 @@ impl<T: Send + Sync + 'static> Group<T> {
         let hands = self.lanes.iter().filter(mine).map(hand).collect();
         let member = self.enrol(&name, [seat].into(), only)?;
         let (group, id, left) = (self.clone(), member.id, member.left.clone());
-        let consumer = Consumer { group, name, id, left, sleeper, hands, turn: 0 };
+        let alarms = Vec::new();
+        let consumer = Consumer { group, name, id, left, sleeper, doorbell, alarms, hands, turn: 0 };
         self.welcome();
         Ok(consumer)
     }
@@ -136,6 +146,7 @@ impl<T: Send + Sync + 'static> Consumer<T> {
 impl<T: Send + Sync + 'static> Drop for Consumer<T> {
     /// Leaves: asks assignors and hooks, which are user code and contained.
     fn drop(&mut self) {
+        self.call_off();
         self.group.leave(self.id);
         for hand in &mut self.hands {
             hand.reader.release();

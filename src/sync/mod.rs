@@ -14,6 +14,8 @@ pub mod barrier;
 pub mod cell;
 pub mod cow;
 pub mod epoch;
+#[cfg(all(target_os = "linux", feature = "eventfd", not(ringlog_loom)))]
+pub mod eventfd;
 pub mod futex;
 pub mod hint;
 

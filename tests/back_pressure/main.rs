@@ -1,6 +1,7 @@
 //! Many producers, slow groups, small partitions: nothing is lost, nothing overtakes, and no partition holds more than it may.
 //!
 //! `RINGLOG_LOAD` says how many times the size; without a word it is once, and a hundred times where the build is fast.
+mod pull;
 mod push;
 
 use ringlog::{Broker, Key, Topic, TopicConfig};

@@ -71,16 +71,16 @@ impl Routes for ByMultiply {
 
 /// Where the lanes say how far they are.
 #[derive(Debug, Default)]
-struct Watch {
-    warm: CachePadded<AtomicUsize>,
-    done: CachePadded<AtomicUsize>,
-    ended: Mutex<Option<Instant>>,
-    tally: Mutex<Tally>,
-    lanes: usize,
+pub(super) struct Watch {
+    pub(super) warm: CachePadded<AtomicUsize>,
+    pub(super) done: CachePadded<AtomicUsize>,
+    pub(super) ended: Mutex<Option<Instant>>,
+    pub(super) tally: Mutex<Tally>,
+    pub(super) lanes: usize,
 }
 
 /// What one lane of one group still has to see.
-struct Lane {
+pub(super) struct Lane {
     tally: Tally,
     next: u64,
     warm: u64,
@@ -89,8 +89,13 @@ struct Lane {
 }
 
 impl Lane {
+    /// What a lane sees that is to be given `share`: the first of it untimed.
+    pub(super) fn of((warm, total): (u64, u64), watch: &Arc<Watch>) -> Self {
+        Lane { tally: Tally::default(), next: warm, warm, total, watch: watch.clone() }
+    }
+
     #[inline(always)]
-    fn take(&mut self, event: &Event) {
+    pub(super) fn take(&mut self, event: &Event) {
         self.tally.take(event);
         if self.tally.count == self.next {
             self.milestone();
@@ -122,7 +127,7 @@ impl Lane {
 }
 
 /// How many of the first `warm` and of all messages go to each partition.
-fn shares(load: &Load, partitions: u32, at: impl Fn(&Event) -> u32) -> Vec<(u64, u64)> {
+pub(super) fn shares(load: &Load, partitions: u32, at: impl Fn(&Event) -> u32) -> Vec<(u64, u64)> {
     let mut shares = vec![(0, 0); partitions as usize];
     for id in 0..load.total() {
         let share = &mut shares[at(&Event::new(id)) as usize];
@@ -150,7 +155,7 @@ impl Transmit for ExclusiveTx {
 
 /// The producing end of a topic that anybody publishes to.
 #[derive(Clone, Debug)]
-pub struct SharedTx(Topic<Event>);
+pub struct SharedTx(pub(super) Topic<Event>);
 
 impl Transmit for SharedTx {
     #[inline(always)]
@@ -164,7 +169,7 @@ impl Transmit for SharedTx {
     }
 }
 
-fn config(load: &Load, setup: Setup, routes: impl Routes) -> TopicConfig<Event> {
+pub(super) fn config(load: &Load, setup: Setup, routes: impl Routes) -> TopicConfig<Event> {
     let capacity = load.capacity / setup.partitions as usize;
     let config = TopicConfig::new().partitions(setup.partitions).capacity(capacity).prefault(true);
     let config = if setup.lossy { config.drop_oldest() } else { config.block(None) };
@@ -207,7 +212,7 @@ fn run(load: &Load, setup: Setup, topic: &Topic<Event>, mut tx: impl Transmit) -
     per_message(start, end, load.messages)
 }
 
-fn wait_for(reached: &AtomicUsize, lanes: usize) {
+pub(super) fn wait_for(reached: &AtomicUsize, lanes: usize) {
     while reached.load(Ordering::Acquire) < lanes {
         machine::stuck();
     }
@@ -220,10 +225,7 @@ fn subscribe(load: &Load, setup: Setup, topic: &Topic<Event>, worker: &Worker) -
     let watch = Arc::new(Watch { lanes: used * setup.groups, ..Watch::default() });
     for number in 0..setup.groups {
         let group = topic.group(&format!("group {number}"), GroupConfig::earliest()).expect("the group is new");
-        let lane = |partition: u32| {
-            let (warm, total) = shares[partition as usize];
-            Lane { tally: Tally::default(), next: warm, warm, total, watch: watch.clone() }
-        };
+        let lane = |partition: u32| Lane::of(shares[partition as usize], &watch);
         let member = group.member("member").run(worker).wait(setup.wait);
         let subscribed = if setup.lossy {
             assert!(setup.partitions == 1, "an offset has to be a message");

@@ -2,6 +2,7 @@
 use crate::judge::Case;
 
 pub mod base;
+pub mod groups;
 pub mod latency;
 pub mod loss;
 pub mod raw;
@@ -47,6 +48,8 @@ pub fn all() -> Vec<Scenario> {
         scenario("P16", "one way at 1 million a second, spinning", latency::p16),
         scenario("P17", "one way at a pace, parking", latency::p17),
         scenario("P18", "cold wake of a parked consumer", latency::p18),
+        scenario("P23", "whole path, polled in batches", groups::p23),
+        scenario("P24", "members that compete: claim and acknowledge, in runs", groups::p24),
         scenario("P26", "strings: dropped on overwrite, reused in place", loss::p26),
         scenario("P27", "one core for everything (run under taskset -c 0)", raw::p27),
     ]

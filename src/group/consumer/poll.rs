@@ -188,7 +188,7 @@ fn pass<T: Send + Sync + 'static>(lane: &Lane<T>, reader: &mut Reader<T>, next: 
 }
 
 /// Whether the group was closed, or deleted.
-fn is_out(left: &AtomicBool) -> bool {
+pub(super) fn is_out(left: &AtomicBool) -> bool {
     // ORD(left:D) Acquire: whoever closed the group comes before. Pairs with ORD(left:B), ORD(left:C).
     left.load(Ordering::Acquire)
 }
