@@ -80,6 +80,7 @@ fn a_spent_record_behind_one_in_flight_waits_for_that() {
     assert_eq!((figures(&group), group.stats().dead()), ((2, 0, 1), 1));
 }
 
+// X25
 #[test]
 fn attempts_go_with_the_lane_from_consumers_to_handlers_and_back() {
     let lab = Lab::new(1);

@@ -96,7 +96,7 @@ fn consumers_that_come_hang_and_go_lose_nothing_and_the_books_balance() {
     storm(Retain::Unacked, false);
 }
 
-// B-13, B-E4
+// B-13, B-E4, X25
 #[test]
 fn consumers_and_handlers_that_take_turns_lose_nothing_and_the_books_balance() {
     storm(Retain::Recent, true);
