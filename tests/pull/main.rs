@@ -5,6 +5,7 @@
 mod lab;
 
 mod bury;
+mod hostile;
 mod leases;
 mod moves;
 mod prompt;
