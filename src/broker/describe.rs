@@ -178,7 +178,13 @@ impl fmt::Display for GroupDescription {
         }
         for (lane, why) in stats.lanes.iter().zip(standing) {
             write!(f, "\n  {}: next {} of {}, lag {}", lane.partition, lane.committed, lane.end, lane.pending)?;
-            let counts = [(lane.skipped, "skipped"), (lane.expired, "expired"), (lane.retried, "retried")];
+            let counts = [
+                (lane.in_flight, "in flight"),
+                (lane.skipped, "skipped"),
+                (lane.expired, "expired"),
+                (lane.retried, "retried"),
+                (lane.leases_expired, "leases expired"),
+            ];
             counts.iter().filter(|(n, _)| *n > 0).try_for_each(|(n, what)| write!(f, ", {n} {what}"))?;
             if lane.pending > 0 {
                 write!(f, ": {why}")?;

@@ -136,7 +136,8 @@ impl Flight {
         debug_assert!(self.holder.is_none() && !self.busy, "a lane is opened once");
         self.holder = Some(holder);
         (self.epoch, self.next, self.last) = (at.epoch, at.committed, at.committed);
-        self.forget_done(at.committed);
+        // What is spent and done is dropped with the next ack, which is not under the lock.
+        self.failures = self.failures.split_off(&at.committed.get());
         if failures > 0 {
             self.failures.insert(at.committed.get(), failures);
         } else {

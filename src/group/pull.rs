@@ -122,8 +122,10 @@ impl<T: Send + Sync + 'static> Lane<T> {
     }
 
     fn failed<U>(&self, group: &Group<U>, flight: &mut Flight, which: Range<u64>, cause: Cause, news: &mut News) {
+        let first = Seq::new(which.start);
         let (again, unused) = flight.fail(which, cause, &group.config.retry);
         self.counters.retried.add(again);
+        self.notice.waits(first.get(), flight.epoch(), flight.failures_of(first), None);
         news.unused.extend(unused);
     }
 

@@ -44,7 +44,8 @@ pub enum Delivery {
     BeforeStart,
     /// It waits for its turn. If records before it are in hand, it may be in hand with them.
     Pending,
-    /// It is next, and a handler is at work: on it, or on one close behind it, of the same run.
+    /// It is next, and a handler is at work: on it, or on one close behind it, of the same run. Or a consumer was handed it, and
+    /// has not settled it.
     InHand,
     /// It has failed, and waits for its next attempt.
     RetryScheduled {
@@ -86,6 +87,13 @@ pub enum Standing {
         /// Whose handler.
         member: Arc<str>,
     },
+    /// A consumer was handed records and has not settled them.
+    InFlight {
+        /// Whose they are.
+        member: Arc<str>,
+        /// How many.
+        records: u64,
+    },
     /// The record that comes next, at the cursor or of a letter that is to be handed over again, has failed and waits for its
     /// next attempt.
     Retrying {
@@ -126,6 +134,8 @@ impl fmt::Display for Standing {
             Standing::Paused { group: true, .. } => write!(f, "the group is paused"),
             Standing::Paused { .. } => write!(f, "the partition is paused"),
             Standing::AtWork { member } => write!(f, "the handler of '{member}' is at work"),
+            Standing::InFlight { member, records: 1 } => write!(f, "1 record is in flight at '{member}'"),
+            Standing::InFlight { member, records } => write!(f, "{records} records are in flight at '{member}'"),
             Standing::Retrying { attempts, wait } => {
                 let times = if *attempts == 1 { "once" } else { &format!("{attempts} times") };
                 write!(f, "its record has failed {times} and is tried again in {}", Span(*wait))
@@ -161,6 +171,9 @@ impl<T: Send + Sync + 'static> Lane<T> {
         }
         if self.loses && offset < self.log.earliest().get() && offset >= self.gate.taken().get() {
             return Some(Delivery::Lost);
+        }
+        if offset < stats.committed + stats.in_flight {
+            return Some(Delivery::InHand);
         }
         if offset > stats.committed {
             return Some(Delivery::Pending);
@@ -221,6 +234,10 @@ impl<T: Send + Sync + 'static> Group<T> {
         let Some(member) = named(word.owner()) else { return Ok(Standing::NoMember) };
         if serving != 0 {
             return Ok(Standing::AtWork { member });
+        }
+        let (records, ..) = lane.in_flight(lane.gate.position());
+        if records > 0 {
+            return Ok(Standing::InFlight { member, records });
         }
         if lane.lag() == 0 && !word.redrives() {
             return Ok(Standing::Done);

@@ -2,7 +2,7 @@
 
 use super::lab::{Inbox, Lab};
 use super::{SECOND, drained, figures, forever, group, peek, values};
-use ringlog::{GroupConfig, PollError, Record, SubscribeError};
+use ringlog::{Delivery, Failure, GroupConfig, PollError, Position, Record, Retry, Standing, SubscribeError};
 use std::time::Duration;
 
 fn noting(inbox: &Inbox) -> impl FnMut(&Record<'_, u64>) + Send + 'static {
@@ -112,4 +112,34 @@ fn a_close_waits_for_what_is_in_flight_as_long_as_it_may_and_tells_what_is_left(
     assert!(receipt.ack().is_err(), "the account is final");
     drop(consumer);
     assert_eq!(figures(&group), (0, 0, 0));
+}
+
+// B-27
+#[test]
+fn what_is_in_flight_is_seen_by_whom_and_how_much() {
+    let lab = Lab::new(1);
+    let config = GroupConfig::earliest().retry(Retry::constant(3, 5 * SECOND)).lease(30 * SECOND);
+    let (topic, group) = group(&lab, 4, config);
+    topic.publish_batch(0..4).unwrap();
+    let mut consumer = group.consumer("c").unwrap();
+    let batch = consumer.try_poll(3).unwrap();
+    let state = |offset| group.delivery(Position { partition: 0, offset }).unwrap();
+    assert_eq!([state(0), state(2), state(3)], [Delivery::InHand, Delivery::InHand, Delivery::Pending]);
+    assert_eq!(group.standing(0), Ok(Standing::InFlight { member: "c".into(), records: 3 }));
+    let full = topic.why_full(0).unwrap().to_string();
+    assert!(full.ends_with("group 'g' stands at 0: 3 records are in flight at 'c'"), "{full}");
+    let page = group.describe().to_string();
+    assert!(page.ends_with("0: next 0 of 4, lag 4, 3 in flight: 3 records are in flight at 'c'"), "{page}");
+    batch.nack(Failure::new("no")).unwrap();
+    assert_eq!(state(0), Delivery::RetryScheduled { attempts: 1, wait: 5 * SECOND });
+    assert_eq!(group.standing(0), Ok(Standing::Retrying { attempts: 1, wait: 5 * SECOND }));
+    lab.clock.advance(5 * SECOND);
+    std::mem::forget(consumer.try_poll(1).unwrap().detach());
+    let mut next = group.member("d").partition(0).consumer().unwrap();
+    assert_eq!(group.standing(0), Ok(Standing::Moving { from: "c".into(), to: Some("d".into()) }));
+    lab.clock.advance(30 * SECOND);
+    assert_eq!(group.standing(0), Ok(Standing::Retrying { attempts: 2, wait: Duration::ZERO }));
+    assert!(group.describe().to_string().contains("1 leases expired"));
+    next.try_poll(1).unwrap().ack().unwrap();
+    assert_eq!(state(0), Delivery::Acked);
 }

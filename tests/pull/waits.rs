@@ -2,7 +2,7 @@
 
 use super::lab::Lab;
 use super::{SECOND, forever, group, values};
-use ringlog::{Canceller, PollError};
+use ringlog::{Broker, BrokerState, Canceller, PollError, TopicConfig};
 use std::thread;
 use std::time::Duration;
 
@@ -98,4 +98,40 @@ fn a_release_from_another_thread_and_a_resume_wake_who_waits() {
     let waiter = wait(consumer);
     group.resume();
     assert_eq!(waiter.join().unwrap().1, [4]);
+}
+
+// X28
+#[test]
+fn a_drain_and_a_close_wait_for_what_is_in_flight() {
+    let broker = Broker::new();
+    let topic = broker.create_topic("t", TopicConfig::<u64>::new()).unwrap();
+    let group = topic.group("g", forever()).unwrap();
+    topic.publish_batch(0..3).unwrap();
+    let mut consumer = group.consumer("c").unwrap();
+    let first = consumer.try_poll(1).unwrap().detach();
+    assert!(broker.drain(Duration::ZERO).is_err());
+    let draining = thread::spawn({
+        let broker = broker.clone();
+        move || broker.drain(60 * SECOND)
+    });
+    first.ack().unwrap();
+    let rest = consumer.try_poll(9).unwrap().detach();
+    assert!(!draining.is_finished(), "two are in flight");
+    rest.ack().unwrap();
+    draining.join().unwrap().unwrap();
+
+    topic.publish_batch(3..6).unwrap();
+    let closing = thread::spawn({
+        let broker = broker.clone();
+        move || broker.close(Some(60 * SECOND))
+    });
+    while broker.state() == BrokerState::Open {
+        thread::yield_now();
+    }
+    while let Ok(batch) = consumer.poll(2, Duration::from_millis(1)) {
+        let receipt = batch.detach();
+        thread::spawn(move || receipt.ack()).join().unwrap().unwrap();
+    }
+    let account = closing.join().unwrap();
+    assert_eq!((account.left(), account.stopped), (0, true));
 }

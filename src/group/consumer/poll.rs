@@ -144,6 +144,10 @@ impl<T: Send + Sync + 'static> Consumer<T> {
             let next = match self.group.look(lane, self.id, max) {
                 Look::Next(next) => next,
                 Look::Until(time) => return Err(Some(time)),
+                Look::Nothing if !lane.word.load().is_of(self.id) => {
+                    reader.release(); // another's, for how long nobody knows
+                    return Err(None);
+                }
                 Look::Nothing => return Err(None),
             };
             if reader.position() != next.from {
