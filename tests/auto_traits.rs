@@ -63,10 +63,18 @@ fn handles_of_shareable_payloads_cross_threads() {
     both!(Producer<String>, PublishError<String>, Letter, Gap, PartitionStats);
     both!(ringlog::Last<String>, ringlog::LastValue<String>, ringlog::LastValues<String, u64>);
     both!(Record<'static, String>, Batch<'static, String>);
+    both!(ringlog::Consumer<String>, ringlog::Receipt, ringlog::Owned<String>, ringlog::Select);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_descriptor_crosses_threads() {
+    both!(ringlog::EventFd);
 }
 
 #[test]
 fn handles_of_payloads_that_belong_to_one_thread_do_not() {
+    both!(ringlog::Receipt); // it knows nothing of the payload
     neither!(Topic<Rc<()>>, Group<Rc<()>>, Member<Rc<()>>, Producer<Rc<()>>, Record<'static, Rc<()>>);
 }
 

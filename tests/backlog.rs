@@ -122,6 +122,11 @@ fn of_several_partitions_the_largest_backlog_is_the_topic_s_and_who_did_not_ask_
     assert_eq!((of, topic.counts().largest_backlog), (vec![Some(2), Some(5)], Some(5)));
     assert!(topic.describe().to_string().contains("1: log 0..5, 5 kept, all past 0, largest backlog 5"));
 
+    let leased = broker.create_topic("leased", TopicConfig::<u64>::leased(1, 4)).unwrap();
+    leased.group("g", GroupConfig::leased()).unwrap();
+    leased.publish_batch(0..3).unwrap();
+    assert_eq!(leased.counts().largest_backlog, Some(3), "the lease broker's topics ask for it");
+
     let plain = broker.create_topic("plain", TopicConfig::<u64>::new()).unwrap();
     plain.group("g", GroupConfig::earliest()).unwrap();
     plain.publish(1).unwrap();

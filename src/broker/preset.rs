@@ -66,6 +66,7 @@ impl<T> TopicConfig<T> {
             .retain(Retain::Unacked)
             .partitioner(JavaString)
             .block(None)
+            .measure_backlog(true)
     }
 }
 
