@@ -4,7 +4,9 @@
 mod dice;
 
 use dice::Dice;
-use ringlog::{Broker, BrokerConfig, Canceller, Consumer, Group, GroupConfig, ManualClock, Retry, Topic, TopicConfig};
+use ringlog::{
+    Broker, BrokerConfig, Canceller, Consumer, Group, GroupConfig, ManualClock, Retry, Timestamps, Topic, TopicConfig,
+};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, mpsc};
 use std::thread;
@@ -116,6 +118,28 @@ fn ten_thousand_polls_that_end_badly_lose_nothing() {
         assert_eq!(stats.retried(), stats.leases_expired(), "only a lease that ends counts as an attempt");
         assert!(play.done.iter().sum::<u64>() > polls / 10);
     }
+}
+
+// X22: a lease of a partition begins anew with every batch; what gives such a consumer away is the age of its oldest record.
+#[test]
+fn who_polls_on_without_acknowledging_never_loses_its_lease_and_the_group_s_lag_in_time_shows_it() {
+    let clock = Arc::new(ManualClock::new());
+    let broker = Broker::with(BrokerConfig::new().clock(clock.clone()));
+    let config = TopicConfig::new().capacity(8).timestamps(Timestamps::Exact).block(Some(Duration::ZERO));
+    let topic = broker.create_topic("t", config).unwrap();
+    let group = topic.group("g", GroupConfig::earliest().lease(LEASE)).unwrap();
+    let mut consumer = group.consumer("c").unwrap();
+    for n in 0..8 {
+        topic.publish(n).unwrap();
+        std::mem::forget(consumer.try_poll(1).unwrap().detach());
+        clock.advance(LEASE - SECOND);
+    }
+    let age = 8 * (LEASE - SECOND);
+    assert_eq!((group.stats().leases_expired(), group.stats().in_flight(), group.lag_time()), (0, 8, Some(age)));
+    let refused = topic.publish(8).unwrap_err();
+    assert_eq!(refused.full().unwrap().limiting.as_ref().unwrap().oldest_unacked_age, Some(age));
+    clock.advance(SECOND); // and when it polls no more, all of it comes again
+    assert_eq!((group.stats().leases_expired(), consumer.try_poll(1).unwrap().offsets()), (8, 0..1));
 }
 
 /// Polls `polls` times, each with a canceller that another thread uses at once; acknowledges every other batch. Then it polls on
