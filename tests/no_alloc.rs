@@ -1,12 +1,13 @@
-//! Publishing and delivering allocates nothing, once everything is warm.
+//! Publishing, delivering and polling allocates nothing, once everything is warm.
 #![forbid(unsafe_code)]
 
-use ringlog::{Broker, GroupConfig, PublishError, Record, TopicConfig, WaitPolicy, Worker};
+use ringlog::{Broker, Consumer, GroupConfig, PublishError, Record, Topic, TopicConfig, WaitPolicy, Worker};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use std::alloc::System;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
+use std::time::Duration;
 
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
@@ -20,6 +21,19 @@ fn bursts(count: u64, handled: &AtomicU64, mut publish: impl FnMut(u64) -> Resul
         publish(number).expect("there is room");
         while number % BURST == 0 && handled.load(Ordering::Acquire) < number {
             thread::yield_now();
+        }
+    }
+}
+
+/// Publishes `count` values in bursts and polls each; all of them are acknowledged.
+fn polled(count: u64, topic: &Topic<u64>, consumer: &mut Consumer<u64>) {
+    let mut acked = 0;
+    for number in 1..=count {
+        topic.publish(number).expect("there is room");
+        while number % BURST == 0 && acked < number {
+            let batch = consumer.poll(64, Duration::from_secs(1)).expect("the group is there");
+            acked += batch.len() as u64;
+            batch.ack().expect("nobody else is about");
         }
     }
 }
@@ -43,12 +57,16 @@ fn nothing_is_allocated_for_a_message_in_the_steady_state() {
     }
     let [of_exclusive, of_shared] = counters;
 
+    let topic = broker.create_topic("polled", config()).expect("a new topic");
+    let group = topic.group("pollers", GroupConfig::earliest().lease(Duration::from_secs(600))).expect("a new group");
+    let mut consumer = group.consumer("only").expect("a new member");
     let mut run = |count: u64| {
         for counter in [&of_exclusive, &of_shared] {
             counter.store(0, Ordering::Release);
         }
         bursts(count, &of_exclusive, |value| producer.publish(value).map(drop));
         bursts(count, &of_shared, |value| shared.publish(value).map(drop));
+        polled(count, &topic, &mut consumer);
     };
     run(20 * CAPACITY);
     let region = Region::new(ALLOCATOR);
