@@ -2,95 +2,26 @@
 //! finds the word changed finds what changed it, and nothing is acknowledged once the lane is over.
 #![cfg(ringlog_loom)]
 
-use loom::cell::UnsafeCell;
+mod lane;
+
+use lane::{Lane, lane, member, spawn};
 use loom::sync::{Arc, Mutex};
-use loom::thread;
 use loom_tests::{Model, Tally};
 use ringlog::internals::{
-    group::word::{LaneWord, MemberId, PauseReason, Word},
-    ring::{Gate, Options, Producers, Ring, Start},
-    seq::{Capacity, Seq},
+    group::word::{MemberId, PauseReason},
+    seq::Seq,
 };
 
-/// What travels with a lane. The cell stands for the reader, which is one thread's at a time.
-struct Held {
-    next: Seq,
-    epoch: u32,
-    calls: UnsafeCell<u64>,
-}
-
-struct Lane {
-    word: LaneWord,
-    gate: Arc<Gate>,
-    ring: Arc<Ring<u64>>,
-    parked: Mutex<Option<Box<Held>>>,
-}
-
-fn member(n: u32) -> MemberId {
-    MemberId::new(n).unwrap()
-}
-
-/// A lane of two records, both there, that belongs to member 1.
-fn lane() -> Arc<Lane> {
-    let ring = Ring::with_spares(Options::new(Capacity::new(2).unwrap(), Producers::Exclusive), 0).unwrap();
-    let gate = ring.join(Start::Earliest, 1);
-    let mut pen = ring.exclusive().unwrap();
-    (0..2).for_each(|n| pen.try_push(n).map(drop).unwrap());
-    let (next, epoch) = gate.snapshot();
-    let parked = Mutex::new(Some(Box::new(Held { next, epoch, calls: UnsafeCell::new(0) })));
-    let word = LaneWord::default();
-    word.retarget(member(1)).unwrap();
-    Arc::new(Lane { word, gate, ring, parked })
-}
-
-impl Lane {
-    /// As a task takes a lane: the word, the state, where the cursor is now; and the word again, for an end in between.
-    fn take(&self, me: MemberId) -> Option<(Word, Box<Held>)> {
-        let seen = self.word.take(me).ok()?;
-        let mut held = self.parked.lock().unwrap().take().expect("a free lane's state is parked");
-        (held.next, held.epoch) = self.gate.snapshot();
-        if self.word.load().is_ended() {
-            self.let_go(held);
-            return None;
-        }
-        Some((seen, held))
+/// A member: takes the lane if it may, delivers what there is, and lets go as soon as it is told to.
+fn serve(lane: &Lane, me: MemberId, tally: &Tally, moved: &'static str) {
+    let Some((seen, mut held)) = lane.take(me) else { return };
+    while held.next.precedes(Seq::new(2)) && !lane.word.differs(seen) {
+        assert!(lane.deliver(&mut held));
     }
-
-    fn let_go(&self, held: Box<Held>) {
-        *self.parked.lock().unwrap() = Some(held);
-        if self.word.let_go().is_ended() {
-            drop(self.parked.lock().unwrap().take());
-        }
+    if lane.word.differs(seen) {
+        tally.saw(moved);
     }
-
-    /// Hands over one record and commits it; false if the commit was refused.
-    fn deliver(&self, held: &mut Held) -> bool {
-        // SAFETY: loom's cell: it fails the model if another thread's access is not ordered with this one.
-        held.calls.with_mut(|calls| unsafe { *calls += 1 });
-        let to = held.next.plus(1);
-        let stored = self.gate.commit(held.epoch, held.next, to).is_ok();
-        if stored {
-            held.next = to;
-        }
-        stored
-    }
-
-    /// A member: takes the lane if it may, delivers what there is, and lets go as soon as it is told to.
-    fn serve(&self, me: MemberId, tally: &Tally, moved: &'static str) {
-        let Some((seen, mut held)) = self.take(me) else { return };
-        while held.next.precedes(Seq::new(2)) && !self.word.differs(seen) {
-            assert!(self.deliver(&mut held));
-        }
-        if self.word.differs(seen) {
-            tally.saw(moved);
-        }
-        self.let_go(held);
-    }
-}
-
-fn spawn<R: 'static>(lane: &Arc<Lane>, actor: impl FnOnce(&Lane) -> R + 'static) -> thread::JoinHandle<R> {
-    let lane = lane.clone();
-    thread::spawn(move || actor(&lane))
+    lane.let_go(me, held);
 }
 
 // The new owner is rung when the old one lets go; here it looks once it has been told, and again at the end.
@@ -101,13 +32,13 @@ fn a_lane_moves_while_it_is_served() {
         let lane = lane();
         let (one, two) = (tally.clone(), tally.clone());
         let first = spawn(&lane, move |lane| {
-            lane.serve(member(1), &one, "told in hand");
+            serve(lane, member(1), &one, "told in hand");
             lane.gate.position()
         });
         let second = spawn(&lane, move |lane| {
             lane.word.retarget(member(2)).unwrap();
             let before = lane.gate.position();
-            lane.serve(member(2), &two, "told in hand");
+            serve(lane, member(2), &two, "told in hand");
             before
         });
         let (by_first, _) = (first.join().unwrap(), second.join().unwrap());
@@ -116,7 +47,7 @@ fn a_lane_moves_while_it_is_served() {
             1 => "done by both",
             _ => "done by one",
         });
-        lane.serve(member(2), tally, "told in hand");
+        serve(&lane, member(2), tally, "told in hand");
         assert_eq!(lane.gate.position(), Seq::new(2));
         assert!(lane.parked.lock().unwrap().is_some() && !lane.word.load().is_held());
     });
@@ -130,7 +61,7 @@ fn nothing_is_acknowledged_once_the_lane_is_over() {
         let server = spawn(&lane, move |lane| {
             let Some((_, mut held)) = lane.take(member(1)) else { return seen.saw("too late") };
             seen.saw(if lane.deliver(&mut held) { "before" } else { "refused" });
-            lane.let_go(held);
+            lane.let_go(member(1), held);
         });
         let ender = spawn(&lane, |lane| {
             assert!(lane.word.end());
@@ -167,7 +98,7 @@ fn who_sees_the_nudge_sees_the_seek() {
             } else {
                 seen.saw("unseen");
             }
-            lane.let_go(held);
+            lane.let_go(member(1), held);
         });
         let seeker = spawn(&lane, |lane| {
             lane.ring.seek(&lane.gate, Seq::new(2));
@@ -187,7 +118,7 @@ fn a_pause_and_a_resume_beside_a_take_leave_the_lane_to_be_taken() {
         let server = spawn(&lane, move |lane| match lane.take(member(1)) {
             Some((_, held)) => {
                 seen.saw("taken");
-                lane.let_go(held);
+                lane.let_go(member(1), held);
             }
             None => seen.saw("paused"),
         });
@@ -218,7 +149,7 @@ fn a_letter_that_is_queued_beside_a_member_at_work_shows_in_the_word() {
             }
             seen.saw(if *letters == 0 { "emptied" } else { "more behind" });
             drop(letters);
-            lane.let_go(held);
+            lane.let_go(member(1), held);
         });
         let letters = queue.clone();
         let queuer = spawn(&lane, move |lane| {

@@ -179,16 +179,18 @@ impl<T: Send + Sync + 'static> Lane<T> {
         Some((word, held?))
     }
 
-    /// Parks the lane's state and lets it go; returns whose it is now. Of an ended lane, drops it.
-    pub(super) fn let_go(&self, mut held: Box<Held<T>>) -> MemberId {
+    /// Parks the lane's state and lets it go; returns whose it is now. Of an ended lane, drops it; so too of one that was
+    /// seized from `me`, and that is nobody's to be told of.
+    pub(super) fn let_go(&self, me: MemberId, mut held: Box<Held<T>>) -> Option<MemberId> {
         held.reader.release();
-        *lock(&self.parked) = Some(held);
-        let word = self.word.let_go();
-        if word.is_ended() {
-            let rest = lock(&self.parked).take();
-            drop(rest);
-        }
-        word.owner()
+        let (word, rest) = {
+            let mut parked = lock(&self.parked);
+            let word = self.word.let_go(me);
+            let parks = word.is_ok_and(|word| !word.is_ended());
+            (word, if parks { parked.replace(held) } else { Some(held) })
+        };
+        drop(rest);
+        word.ok().map(Word::owner)
     }
 
     /// Commits over a gap and counts it. False: the cursor was moved meanwhile.

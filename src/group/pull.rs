@@ -98,8 +98,10 @@ impl<T: Send + Sync + 'static> Lane<T> {
             (held.single_until, held.lost, held.carries) = (Seq::ZERO, flight.lost_before(at.committed), false);
             held.reader.jump(at.committed);
         }
+        let me = flight.holder.unwrap_or(MemberId::NOBODY);
         flight.close();
-        let word = self.word.let_go();
+        // It cannot have been seized: consumers do not hang, they come back to an expired lease.
+        let word = self.word.let_go(me).unwrap_or_else(|word| word);
         if word.is_ended() {
             *parked = None; // a reader with nothing in hand: no code of the user's
         }

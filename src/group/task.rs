@@ -98,9 +98,11 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> MemberTask<T, D> {
         slot.seen = word;
         let mine = word.is_of(self.member);
         if let Some(held) = slot.held.take_if(|_| !mine || word.is_ended()) {
-            let next = slot.lane.let_go(held);
+            let next = slot.lane.let_go(self.member, held);
             slot.seen = slot.lane.word.load();
-            self.group.handed_over(next, slot.lane.partition as usize);
+            if let Some(next) = next {
+                self.group.handed_over(next, slot.lane.partition as usize);
+            }
         }
         if word.is_ended() {
             return Some(Step::Ended);
@@ -363,8 +365,9 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> Drop for MemberTask<T, D> {
         self.group.leave(self.member);
         for slot in &mut self.slots {
             if let Some(held) = slot.held.take() {
-                let next = slot.lane.let_go(held);
-                self.group.handed_over(next, slot.lane.partition as usize);
+                if let Some(next) = slot.lane.let_go(self.member, held) {
+                    self.group.handed_over(next, slot.lane.partition as usize);
+                }
             }
         }
         self.group.forget(self.member);

@@ -14,7 +14,9 @@
 //! | from                          | event       | to                              | by whom, and what else                     |
 //! |-------------------------------|-------------|---------------------------------|--------------------------------------------|
 //! | free, owner = target = me     | take        | HELD                            | the owner; takes the parked state          |
-//! | HELD, owner = me              | let go      | free, owner := target           | the holder, having parked the state; rings |
+//! | HELD, owner = me              | let go      | free, owner := target           | the holder, parking the state; rings       |
+//! | HELD, owner = other or free   | let go      | refused                         | who was seized from, and drops its state   |
+//! | HELD, owner = hung            | seize       | free, owner := target := new    | the dealer, parking fresh state; rings new |
 //! | free                          | retarget    | owner := target := new          | the dealer; rings the new owner            |
 //! | HELD                          | retarget    | target := new                   | the dealer; rings the holder               |
 //! | any                           | pause       | + reason                        | the control; found at the next record      |
@@ -29,9 +31,13 @@
 //!
 //! # Invariants
 //!
-//! 1. A lane is stepped only by who set HELD, until the same one clears it. So it never runs twice at once.
+//! 1. A lane is stepped only by who set HELD, until the same one clears it. So it never runs twice at once, unless it was
+//!    seized: then the handler of the one it was seized from may still be at work, and whatever it makes of what it has in
+//!    hand is refused. Seized is only what that one can do nothing with before it has asked: see `watch`.
 //! 2. The state is in the lane's parking place if the lane is free (and not ended), or a consumer holds it; and else not.
-//!    A consumer holds it as long as it has anything in flight, and reads with a reader of its own.
+//!    A consumer holds it as long as it has anything in flight, and reads with a reader of its own. Letting go and seizing
+//!    change the word and put the state there under the place's lock, so of the two the one that comes first does both, and
+//!    the other neither. HELD with owner = me is set by me alone: as long as I find that, nobody has seized it.
 //! 3. Every change by anybody but the holder changes the word (`nudges` sees to it), so the holder finds it by comparing
 //!    the word with the one it took, once per record. 2^16 changes between two looks would hide one; the next change,
 //!    and the refusal of the next commit after a seek, show it.
@@ -100,6 +106,11 @@ impl Word {
     /// Whether somebody has the lane's state in hand.
     pub fn is_held(self) -> bool {
         self.0 & HELD != 0
+    }
+
+    /// Whether it is this member who has the lane's state in hand.
+    pub fn is_held_by(self, member: MemberId) -> bool {
+        self.is_held() && self.owner() == member
     }
 
     /// Whether the lane is over.
@@ -202,10 +213,19 @@ impl LaneWord {
         self.change(|w| (free(w) && w.is_of(me)).then_some(Word(w.0 | HELD))).map(|(_, new)| new)
     }
 
-    /// HELD → free, owner := target. Returns the word after; its owner is to be rung.
-    pub fn let_go(&self) -> Word {
-        let changed = self.change(|w| Some(Word(w.0 & !HELD).with_owner(w.target()).nudged()));
-        changed.map_or_else(|word| word, |(_, new)| new)
+    /// HELD, owner = `me` → free, owner := target. Returns the word after; its owner is to be rung. Refused with the word if
+    /// `me` does not hold it any more, because it was seized.
+    pub fn let_go(&self, me: MemberId) -> Result<Word, Word> {
+        let freed = |w: Word| Word(w.0 & !HELD).with_owner(w.target()).nudged();
+        self.change(|w| w.is_held_by(me).then(|| freed(w))).map(|(_, new)| new)
+    }
+
+    /// HELD, owner = `from` → free, owner := target := `to`, who is to be rung. ENDED, free, held by somebody else, from a
+    /// member to itself or to nobody: refused with the word.
+    pub fn seize(&self, from: MemberId, to: MemberId) -> Result<Word, Word> {
+        let may = |w: Word| w.is_held_by(from) && !w.is_ended() && from != to && to != MemberId::NOBODY;
+        let seized = |w: Word| Word(w.0 & !HELD).with_owner(to).with_target(to).nudged();
+        self.change(|w| may(w).then(|| seized(w))).map(|(_, new)| new)
     }
 
     /// free → owner := target := `new`; HELD → target := `new`. The same target: nothing. ENDED: refused.
@@ -275,7 +295,7 @@ mod tests {
         word.retarget(two).unwrap();
         assert_eq!((word.load().owner(), word.load().target()), (one, two));
         assert!(word.take(two).is_err(), "not before the holder lets go");
-        assert_eq!(word.let_go().owner(), two);
+        assert_eq!(word.let_go(one).unwrap().owner(), two);
         assert!(word.take(two).is_ok());
     }
 
@@ -326,9 +346,32 @@ mod tests {
         word.take(member(1)).unwrap();
         assert!(word.end());
         assert!(word.retarget(member(2)).is_err());
-        let after = word.let_go();
+        let after = word.let_go(member(1)).unwrap();
         assert!(after.is_ended() && !after.is_held() && after.owner() == MemberId::NOBODY);
         assert!(word.take(member(1)).is_err());
+    }
+
+    // B-8, X9
+    #[test]
+    fn a_lane_is_seized_from_its_holder_who_finds_that_and_lets_nothing_go() {
+        let (word, one, two) = (LaneWord::default(), member(1), member(2));
+        word.retarget(one).unwrap();
+        assert!(word.seize(one, two).is_err(), "nobody holds it");
+        let seen = word.take(one).unwrap();
+        assert!(word.seize(two, one).is_err(), "another one holds it");
+        assert!(word.seize(one, one).is_err() && word.seize(one, MemberId::NOBODY).is_err());
+        word.pause(PauseReason::Group);
+        word.redrive();
+        let after = word.seize(one, two).unwrap();
+        assert!(!after.is_held() && after.is_of(two) && after.paused() != 0 && after.redrives());
+        assert!(word.differs(seen) && word.let_go(one).is_err() && word.load() == after);
+        word.resume(PauseReason::Group);
+        word.take(two).unwrap();
+        assert!(word.let_go(one).is_err(), "it is another's now");
+        word.retarget(one).unwrap();
+        assert!(word.let_go(one).is_err(), "and still is, although it comes back");
+        assert!(word.end() && word.seize(two, one).is_err());
+        assert!(word.let_go(two).unwrap().is_ended());
     }
 
     #[test]

@@ -23,6 +23,7 @@ use crate::sync::{Arc, CachePadded, explore};
 /// | (x, e)            | `bump` (takeover), `leave`  | (x, e + 1)       |                                        |
 /// | (x, e)            | `seek` to y                 | (y, e + 1)       |                                        |
 /// | (x, e)            | `seek_from` x to y          | (y, e + 1)       | (z, e): refused, unchanged             |
+/// | (x, e)            | `lapse(e, x)`               | (x, e + 1)       | any other word: refused, unchanged     |
 /// | (y, 0), new       | `join`                      | (y', 0)          | only if y went while it joined         |
 /// | (x, e)            | a producer, far ahead       | (y, e + 1)       | only where the log goes on without it  |
 ///
@@ -107,12 +108,24 @@ impl Gate {
         Stamped::from_word(before).bumped().stamp()
     }
 
+    /// A new epoch, if the gate still is where it was in `epoch`: what is in hand from `at` on has had its time, and is not
+    /// acknowledged from now on. Of this and a commit exactly one comes about. Returns the new epoch.
+    pub fn lapse(&self, epoch: u32, at: Seq) -> Result<u32, Fenced> {
+        let expected = Stamped::new(at, epoch);
+        self.force_if(|now| now == expected, at).map(|before| before.bumped().stamp())
+    }
+
     /// Moves the gate to `to` in a new epoch, from wherever it is or, if `from` says so, from there only. Returns the word
     /// before.
     pub(super) fn force(&self, from: Option<Seq>, to: Seq) -> Result<Stamped, Fenced> {
+        self.force_if(|now| !from.is_some_and(|from| self.widen(now) != from), to)
+    }
+
+    /// The same, from a word that `may` accepts.
+    fn force_if(&self, may: impl Fn(Stamped) -> bool, to: Seq) -> Result<Stamped, Fenced> {
         let mut now = self.read();
         loop {
-            if from.is_some_and(|from| self.widen(now) != from) {
+            if !may(now) {
                 return Err(self.fenced(now));
             }
             let next = now.at(to).bumped();
