@@ -53,10 +53,11 @@ pub use broker::{Last, LastError, LastValue, LastValues, LastValuesIter, LeaveEr
 pub use group::{Assignment, Assignor, Deal, Delivery, LeftOverError, RoundRobinAssignor, Standing, StickyAssignor};
 #[cfg(not(ringlog_loom))]
 pub use group::{
-    Backoff, Batch, BatchOutcome, CommitError, ConfigError, ControlError, Executor, Failure, FileOffsets, Gap,
-    GroupConfig, GroupError, GroupOffset, GroupStats, IntoBatchOutcome, IntoOutcome, LagAlarm, LaneStats, Letter,
-    MemoryOffsets, NAME_BYTES_MAX, NameError, OffsetError, OffsetStore, Once, Outcome, Pick, Place, PlaceError,
-    Position, Record, Redriven, Retry, Run, SeekTo, StartAt, Step, StoreError, StoreFailure, SubscribeError,
+    Backoff, Batch, BatchOutcome, CommitError, ConfigError, ControlError, Executor, Expired, ExtendError, Failure,
+    FileOffsets, Gap, GroupConfig, GroupError, GroupOffset, GroupStats, IntoBatchOutcome, IntoOutcome, LagAlarm,
+    LaneStats, Letter, MemoryOffsets, NAME_BYTES_MAX, NameError, OffsetError, OffsetStore, Once, Outcome, Pick, Place,
+    PlaceError, Position, Record, Redriven, Retry, Run, SeekTo, StartAt, Step, StoreError, StoreFailure,
+    SubscribeError,
 };
 #[cfg(not(ringlog_loom))]
 pub use group::{Consumer, FencedBy, Owned, OwnedRecord, PollError, Polled, PolledIter, Receipt, SettleError};

@@ -13,7 +13,8 @@ use crate::time::Time;
 
 impl<T: Send + Sync + 'static> Timed for Inner<T> {
     fn tick(&self, now: Time) -> Option<Time> {
-        [self.save_due(now), self.watch_lag(now), self.watch_leases(now)].into_iter().flatten().min()
+        let leases = [self.watch_leases(now), self.expire_leases(now)];
+        [self.save_due(now), self.watch_lag(now)].into_iter().chain(leases).flatten().min()
     }
 }
 

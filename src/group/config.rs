@@ -3,6 +3,7 @@
 
 use super::assign::{Assignor, Rule};
 use super::gap::{Gap, Hook};
+use super::hung::Expired;
 use super::lease::Sharing;
 use super::letters::{Bury, Letter};
 use super::outcome::Failure;
@@ -47,6 +48,7 @@ pub struct GroupConfig<T> {
     pub(super) storing: Storing,
     pub(super) on_lag: Option<OnLag>,
     pub(super) sharing: Sharing,
+    pub(super) on_expired: Option<Hook<Expired>>,
 }
 
 /// Letters kept by default.
@@ -59,7 +61,7 @@ impl<T> GroupConfig<T> {
     pub fn new(start: StartAt) -> Self {
         let (retry, letters, bury, assignor) = (Retry::default(), LETTERS, Bury::Facts, Rule::default());
         let (on_gap, on_letter_lost, on_lag, storing) = (None, None, None, Storing::new());
-        let (ephemeral, sharing) = (false, Sharing::default());
+        let (ephemeral, sharing, on_expired) = (false, Sharing::default(), None);
         GroupConfig {
             start,
             retry,
@@ -72,6 +74,7 @@ impl<T> GroupConfig<T> {
             storing,
             on_lag,
             sharing,
+            on_expired,
         }
     }
 
@@ -246,6 +249,8 @@ impl<T> GroupConfig<T> {
             Some("ephemeral")
         } else if !OnLag::same(self.on_lag.as_ref(), other.on_lag.as_ref()) {
             Some("on_lag")
+        } else if !Hook::same(self.on_expired.as_ref(), other.on_expired.as_ref()) {
+            Some("on_expired")
         } else {
             self.sharing.differs_in(&other.sharing).or_else(|| self.storing.differs_in(&other.storing))
         }
@@ -261,8 +266,8 @@ impl<T> Clone for GroupConfig<T> {
     fn clone(&self) -> Self {
         let (retry, bury, assignor) = (self.retry.clone(), self.bury.clone(), self.assignor.clone());
         let (on_gap, on_letter_lost) = (self.on_gap.clone(), self.on_letter_lost.clone());
-        let (storing, on_lag) = (self.storing.clone(), self.on_lag.clone());
-        GroupConfig { retry, bury, on_gap, on_letter_lost, assignor, storing, on_lag, ..*self }
+        let (storing, on_lag, on_expired) = (self.storing.clone(), self.on_lag.clone(), self.on_expired.clone());
+        GroupConfig { retry, bury, on_gap, on_letter_lost, assignor, storing, on_lag, on_expired, ..*self }
     }
 }
 
@@ -280,6 +285,7 @@ impl<T> fmt::Debug for GroupConfig<T> {
             .field("storing", &self.storing)
             .field("on_lag", &self.on_lag)
             .field("sharing", &self.sharing)
+            .field("on_expired", &self.on_expired)
             .finish()
     }
 }

@@ -98,6 +98,11 @@ impl<T: Send + Sync + 'static> Group<T> {
     /// A member is all the way in: every lane goes to whom it belongs from now on.
     pub(super) fn welcome(&self) {
         lock(&self.roster).joined();
+        self.redeal();
+    }
+
+    /// Every lane goes to whom it belongs as things are now. User code.
+    pub(super) fn redeal(&self) {
         let dealt = self.deal();
         self.announce(&dealt);
     }
@@ -160,7 +165,12 @@ impl<T: Send + Sync + 'static> Group<T> {
         let mut dealt = Dealt::default();
         for (partition, lane) in self.lanes.iter().enumerate() {
             let planned = plan.get(partition).copied().unwrap_or(MemberId::NOBODY);
-            let target = roster.wants(lane.partition).unwrap_or(planned);
+            let target = self.target(roster, lane.partition, planned);
+            if self.seize(roster, lane, target) {
+                dealt.rings.extend(roster.find(target).and_then(|member| member.seat(partition)).cloned());
+                dealt.moved.push(partition);
+                continue;
+            }
             let Ok(before) = lane.word.retarget(target) else { continue };
             let holder = roster.find(if before.is_held() { before.owner() } else { target });
             dealt.rings.extend(holder.and_then(|member| member.seat(partition)).cloned());
@@ -184,8 +194,8 @@ impl<T: Send + Sync + 'static> Group<T> {
     }
 
     /// An ephemeral group goes when its last member has left and has nothing in hand any more.
-    fn retire_when_empty(&self) {
-        if self.config.ephemeral && lock(&self.roster).is_retired() && self.is_quiet() {
+    pub(super) fn retire_when_empty(&self) {
+        if self.config.ephemeral && self.is_retired() && self.is_quiet() {
             let _reported = self.save_behind(); // before somebody makes another one of its name
             (self.retire)(self);
             self.delete();
@@ -278,9 +288,10 @@ impl<T: Send + Sync + 'static> Group<T> {
         goals.iter().map(left).sum()
     }
 
-    /// Whether a lane is in its hands, also one that is over.
+    /// Whether a lane is in its hands, also one that is over, or its handler has not returned from one that was seized.
     pub fn has_in_hand(&self, id: MemberId) -> bool {
-        self.lanes.iter().map(|lane| lane.word.load()).any(|word| word.is_held() && word.owner() == id)
+        let holds = self.lanes.iter().any(|lane| lane.word.load().is_held_by(id));
+        holds || (self.lease().is_some() && lock(&self.roster).has_hung(id))
     }
 
     /// Whether a member of that name is in.

@@ -94,14 +94,15 @@ impl<T: Send + Sync + 'static> Group<T> {
         }
         let lanes = logs.into_iter().zip(0..).map(|(log, partition)| {
             let start = start_in(&log, config.start, found.place(partition));
-            Arc::new(Lane::new(log, partition, start, found.stored(partition)))
+            let lease = config.sharing.lease().map(|lease| (lease, clock.clone()));
+            Arc::new(Lane::new(log, partition, start, found.stored(partition), lease))
         });
         let lanes = lanes.collect();
         Ok(Arc::new(Group {
             lanes,
             letters: Letters::new(config.letters),
             commit_bound: usize::try_from(eighth).unwrap_or(usize::MAX).max(1),
-            home: Home { topic: topic.clone(), closing },
+            home: Home { topic: topic.clone(), closing, term: None },
             saved: Saved::new(found.stored, found.now, &config.storing),
             raised: Raised::default(),
             roster: Mutex::new(Roster::default()),
@@ -237,8 +238,11 @@ impl<T: Send + Sync + 'static> Group<T> {
     }
 
     /// Whether no member has a lane in hand: after [`stop`](Self::stop), no handler will be called any more.
+    ///
+    /// Nor has one hung and not returned, although its lane was seized.
     pub fn is_quiet(&self) -> bool {
-        !self.lanes.iter().any(|lane| lane.word.load().is_held())
+        let held = self.lanes.iter().any(|lane| lane.word.load().is_held());
+        !held && (self.lease().is_none() || !lock(&self.roster).anybody_hangs())
     }
 
     /// Whether the caller runs in a handler, and the executor that runs it serves a member of this group.

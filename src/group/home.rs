@@ -6,6 +6,7 @@
 //! | closing:B | `closing.load`  | Relaxed | the other half                                                                      |
 #![forbid(unsafe_code)]
 
+use super::watch::{Term, Watch};
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicBool, Ordering};
 
@@ -32,4 +33,21 @@ impl Closing {
 pub(super) struct Home {
     pub(super) topic: Arc<str>,
     pub(super) closing: Closing,
+    /// The lease of the run in hand, where there is one.
+    pub(super) term: Option<Term>,
+}
+
+impl Home {
+    /// The same, for runs under a lease.
+    pub(super) fn of_its_own(&self) -> Self {
+        Home { topic: self.topic.clone(), closing: self.closing.clone(), term: None }
+    }
+
+    /// The next run begins, in that epoch.
+    pub(super) fn begin(&mut self, watch: &Arc<Watch>, epoch: u32) {
+        match &mut self.term {
+            Some(term) => term.epoch = epoch,
+            None => self.term = Some(Term { watch: watch.clone(), epoch }),
+        }
+    }
 }

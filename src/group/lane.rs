@@ -19,16 +19,18 @@
 
 use super::context::Id;
 use super::flight::Flight;
+use super::lease::Lease;
 use super::place::within;
 use super::redrive::Redrives;
 use super::sight::Notice;
 use super::stats::{Counters, LaneStats};
+use super::watch::{Kept, Watch};
 use super::word::{LaneWord, MemberId, Word};
 use crate::log::{self, Log, Missed};
 use crate::ring::{Gate, Peek, Reader, Start};
 use crate::seq::Seq;
 use crate::sync::{Arc, CachePadded, Mutex, lock};
-use crate::time::Time;
+use crate::time::{Clock, Time};
 use std::fmt;
 use std::sync::OnceLock;
 
@@ -53,6 +55,8 @@ pub(super) struct Lane<T> {
     /// Letters to be handed over before the next record.
     pub(super) redrives: Redrives<T>,
     pub(super) notice: Notice,
+    /// What handlers have in hand, where they have a lease.
+    pub(super) watch: Option<Arc<Watch>>,
 }
 
 /// A cursor and what lies behind it, at one moment.
@@ -99,6 +103,20 @@ impl<T: Send + Sync + 'static> Held<T> {
         self.reader.jump(self.next);
     }
 
+    /// The same for a state that begins anew at the cursor, with nobody's failures but those that are kept of the record there.
+    pub(super) fn recall(&mut self, kept: Kept) {
+        if (kept.at, kept.epoch) == (self.next, self.epoch) {
+            (self.failures, self.due, self.single_until) = (kept.failures, kept.due, kept.single_until);
+            self.lost = kept.lost;
+        }
+    }
+
+    /// What is to be kept of the record at the cursor.
+    pub(super) fn kept(&self) -> Kept {
+        let Held { next: at, epoch, failures, due, single_until, lost, lifted, .. } = *self;
+        Kept { at, epoch, failures, due, single_until, lost, lifted }
+    }
+
     /// Goes on behind a gap, which is committed already.
     pub(super) fn passed(&mut self, gap: &log::Gap) {
         self.lost += gap.len();
@@ -135,7 +153,13 @@ impl<T: Send + Sync + 'static> Held<T> {
 impl<T: Send + Sync + 'static> Lane<T> {
     /// Begins at the offset that was stored, or where the group starts if none was. What is gone of the records from the
     /// stored one on counts as skipped.
-    pub(super) fn new(log: Arc<Log<T>>, partition: u32, start: Start, stored: Option<u64>) -> Self {
+    pub(super) fn new(
+        log: Arc<Log<T>>,
+        partition: u32,
+        start: Start,
+        stored: Option<u64>,
+        lease: Option<(Lease, Arc<dyn Clock>)>,
+    ) -> Self {
         let gate = log.join(stored.map_or(start, |stored| Start::At(within(&log, stored))), Id::fresh().get());
         let (next, epoch) = gate.snapshot();
         let begun = stored.map_or(next, |stored| Seq::new(stored.min(next.get())));
@@ -147,6 +171,7 @@ impl<T: Send + Sync + 'static> Lane<T> {
         let (failures, due, single_until, lost) = (0, None, Seq::ZERO, next.since(begun));
         let (lifted, chunk, carries) = (0, 1, false);
         let held = Held { reader, next, epoch, failures, due, single_until, lost, carries, untold, lifted, chunk };
+        let watch = lease.map(|(lease, clock)| Watch::new(lease, gate.clone(), clock, held.kept()));
         Lane {
             word: CachePadded::new(LaneWord::default()),
             loses: log.sheds(),
@@ -161,6 +186,7 @@ impl<T: Send + Sync + 'static> Lane<T> {
             control: Mutex::new(()),
             redrives: Redrives::default(),
             notice: Notice::default(),
+            watch,
         }
     }
 
@@ -223,6 +249,9 @@ impl<T: Send + Sync + 'static> Lane<T> {
             ended
         };
         if ended {
+            if let Some(watch) = &self.watch {
+                watch.ended();
+            }
             self.log.leave(&self.gate);
             if !self.word.load().is_held() {
                 let rest = lock(&self.parked).take();
@@ -267,10 +296,10 @@ impl<T: Send + Sync + 'static> Lane<T> {
     }
 
     fn figures(&self) -> LaneStats {
-        let Counters { acked, dead, retried, refused, replayed, skipped, expired, .. } = &*self.counters;
+        let Counters { acked, dead, retried, refused, late, lapsed, replayed, skipped, expired, .. } = &*self.counters;
         let word = self.word.load();
         let View { committed, end, pending, missed } = self.view();
-        let (in_flight, late, leases_expired) = self.in_flight(committed);
+        let (in_flight, too_late, expired_there) = self.in_flight(committed);
         LaneStats {
             partition: self.partition,
             start: self.start.get(),
@@ -279,13 +308,13 @@ impl<T: Send + Sync + 'static> Lane<T> {
             acked: acked.get(),
             dead: dead.get(),
             retried: retried.get(),
-            refused: refused.get() + late,
+            refused: refused.get() + late.get() + too_late,
             replayed: replayed.get(),
             skipped: skipped.get() + missed.overwritten + self.gate.lifted().0,
             expired: expired.get() + missed.expired,
             pending: pending + self.redrives.len(),
             in_flight,
-            leases_expired,
+            leases_expired: expired_there + lapsed.get(),
             paused: word.paused(),
             owned: word.target() != MemberId::NOBODY,
         }

@@ -3,10 +3,12 @@
 
 use super::home::Home;
 use super::letters::Letter;
+use super::watch::ExtendError;
 use crate::ring::{Records, Run, TimeOf};
 use crate::time::Time;
 use std::fmt;
 use std::ops::Deref;
+use std::time::Duration;
 
 /// One record. It derefs to the payload, which is borrowed from the log for the length of the call.
 pub struct Record<'a, T> {
@@ -36,6 +38,22 @@ impl<'a, T> Record<'a, T> {
     /// handlers may until they are done or the time is up. One load, so that a handler may ask in its loops.
     pub fn is_closing(&self) -> bool {
         self.home.closing.has_begun()
+    }
+
+    /// Keeps the record in hand for `by` from now at least, as far as the
+    /// [limit](crate::GroupConfig::lease_renewed_up_to) of the group's lease goes, which without one is the lease itself. Says
+    /// until when it is then this handler's, by the broker's clock; never earlier than before. One short lock.
+    ///
+    /// What a consumer was handed is extended by its receipt. While a handler runs, its lease is renewed by itself: this is for the handler that wants to know whether what it is about
+    /// to do still counts.
+    ///
+    /// # Errors
+    ///
+    /// It is not this handler's any more, because its time was up, the group's cursor was moved, or the group deleted: what it
+    /// makes of the record is refused. Or there is no lease: nobody takes the record away.
+    pub fn extend(&self, by: Duration) -> Result<Time, ExtendError> {
+        let term = self.home.term.as_ref().filter(|_| self.letter.is_none());
+        term.ok_or(ExtendError::NoLease)?.extend(self.offset, by)
     }
 
     /// The partition.
@@ -180,6 +198,15 @@ impl<'a, T> Batch<'a, T> {
     /// Whether the broker is being closed; see [`Record::is_closing`].
     pub fn is_closing(&self) -> bool {
         self.home.closing.has_begun()
+    }
+
+    /// Keeps the batch in hand, as [`Record::extend`]: it has one lease.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn extend(&self, by: Duration) -> Result<Time, ExtendError> {
+        self.get(0).extend(by)
     }
 
     /// The partition.

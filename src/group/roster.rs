@@ -29,6 +29,14 @@ impl Member {
     }
 }
 
+/// A handler that has not returned although its lease is over.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Hung {
+    pub(super) member: MemberId,
+    pub(super) executor: Id,
+    pub(super) partition: u32,
+}
+
 /// The members of a group. Lives under the group's roster lock; no user code runs under that.
 #[derive(Debug, Default)]
 pub(super) struct Roster {
@@ -43,6 +51,7 @@ pub(super) struct Roster {
     version: u64,
     /// The last member has left, and the group goes with it.
     retired: bool,
+    hung: Vec<Hung>,
 }
 
 impl Roster {
@@ -131,7 +140,42 @@ impl Roster {
         self.retired
     }
 
-    /// How often members came or went.
+    /// A handler hangs: what its executor has is for others.
+    pub(super) fn hangs(&mut self, hung: Hung) {
+        self.hung.push(hung);
+        self.version += 1;
+    }
+
+    /// It has returned. False if it was not known to hang.
+    pub(super) fn hangs_no_more(&mut self, member: MemberId, partition: u32) -> bool {
+        let before = self.hung.len();
+        self.hung.retain(|hung| (hung.member, hung.partition) != (member, partition));
+        let hung = self.hung.len() < before;
+        self.version += u64::from(hung);
+        hung
+    }
+
+    pub(super) fn anybody_hangs(&self) -> bool {
+        !self.hung.is_empty()
+    }
+
+    /// Whether a handler of this member hangs.
+    pub(super) fn has_hung(&self, id: MemberId) -> bool {
+        self.hung.iter().any(|hung| hung.member == id)
+    }
+
+    /// Whether what would step a partition for this member hangs.
+    pub(super) fn is_hung(&self, id: MemberId, partition: usize) -> bool {
+        let executor = self.find(id).and_then(|member| member.seat(partition)).map(|seat| seat.executor());
+        executor.is_some_and(|executor| self.hung.iter().any(|hung| hung.executor == executor))
+    }
+
+    /// The members that could step a partition, and take what they are given, in join order.
+    pub(super) fn able(&self, partition: usize) -> impl Iterator<Item = MemberId> + '_ {
+        self.dealt_to().map(|member| member.id).filter(move |id| !self.is_hung(*id, partition))
+    }
+
+    /// How often members came or went, or were found to hang or to have returned.
     pub(super) fn version(&self) -> u64 {
         self.version
     }

@@ -15,6 +15,10 @@ pub(super) struct Counters {
     pub(super) dead: Count,
     pub(super) retried: Count,
     pub(super) refused: Count,
+    /// Acks of handlers that came back after their lease, when the lane may be another's already: shared.
+    pub(super) late: Count,
+    /// Under the lock of the lane's watch.
+    pub(super) lapsed: Count,
     pub(super) replayed: Count,
     pub(super) skipped: Count,
     pub(super) expired: Count,
@@ -32,6 +36,12 @@ impl Count {
     pub(super) fn add(&self, n: u64) {
         // ORD(tally:A) Relaxed: a statistic; the one writer reads its own last store.
         self.0.store(self.get().wrapping_add(n), Ordering::Relaxed);
+    }
+
+    /// The same, of several writers.
+    pub(super) fn add_shared(&self, n: u64) {
+        // ORD(tally:D) Relaxed: a statistic.
+        self.0.fetch_add(n, Ordering::Relaxed);
     }
 
     pub(super) fn set(&self, n: u64) {

@@ -27,6 +27,7 @@ use super::contain::{contain, drop_contained};
 use super::context::{self, Here, Id};
 use super::executor::{Place, Step, Task, Turn};
 use super::handler::{Deliver, Handlers, Interrupt, Verdict};
+use super::home::Home;
 use super::lane::{Held, Lane};
 use super::outcome::{Failure, Outcome};
 use super::record::{Batch, Lent};
@@ -60,16 +61,19 @@ pub(super) struct MemberTask<T: Send + Sync + 'static, D: Deliver<T>> {
 
 /// One lane that this member may step.
 pub(super) struct Slot<T> {
-    lane: Arc<Lane<T>>,
-    held: Option<Box<Held<T>>>,
+    pub(super) lane: Arc<Lane<T>>,
+    pub(super) held: Option<Box<Held<T>>>,
     /// The word as we last acted on it.
-    seen: Word,
+    pub(super) seen: Word,
+    /// What the records of this lane have in common, under a lease.
+    pub(super) home: Option<Home>,
 }
 
 impl<T: Send + Sync + 'static> Slot<T> {
-    pub(super) fn new(lane: Arc<Lane<T>>) -> Self {
+    fn new(lane: Arc<Lane<T>>, home: &Home) -> Self {
         let seen = lane.word.load();
-        Slot { lane, held: None, seen }
+        let home = lane.watch.as_ref().map(|_| home.of_its_own());
+        Slot { lane, held: None, seen, home }
     }
 }
 
@@ -81,7 +85,7 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> MemberTask<T, D> {
         lanes: &[Arc<Lane<T>>],
         handlers: Handlers<D>,
     ) -> Self {
-        let slots = lanes.iter().map(|lane| Slot::new(lane.clone())).collect();
+        let slots = lanes.iter().map(|lane| Slot::new(lane.clone(), &group.home)).collect();
         let (handlers, commit_behind) = (Some(handlers), ticks_in(COMMIT_BEHIND));
         let (member, name, left) = (member.id, member.name.clone(), member.left.clone());
         MemberTask { group, member, name, left, executor, wait, slots, handlers, commit_behind }
@@ -96,8 +100,8 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> MemberTask<T, D> {
         let slot = &mut self.slots[index];
         let word = slot.lane.word.load();
         slot.seen = word;
-        let mine = word.is_of(self.member);
-        if let Some(held) = slot.held.take_if(|_| !mine || word.is_ended()) {
+        let (mine, seized) = (word.is_of(self.member), !word.is_held_by(self.member));
+        if let Some(held) = slot.held.take_if(|_| !mine || seized || word.is_ended()) {
             let next = slot.lane.let_go(self.member, held);
             slot.seen = slot.lane.word.load();
             if let Some(next) = next {
@@ -152,7 +156,10 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> MemberTask<T, D> {
 
     /// Hands over one run and settles it.
     fn run(&mut self, index: usize, turn: Turn, budget: usize) -> Ran {
-        let (group, Slot { lane, held, seen }) = (&*self.group, &mut self.slots[index]);
+        if let Some(watch) = &self.slots[index].lane.watch {
+            return self.run_leased(index, turn, budget, &watch.clone());
+        }
+        let (group, Slot { lane, held, seen, .. }) = (&*self.group, &mut self.slots[index]);
         let (Some(held), Some(handlers)) = (held, &mut self.handlers) else { return Ran::Stopped(0) };
         let bound = if turn.panic { 1 } else { budget };
         let most = held.limit(bound);
@@ -204,7 +211,7 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> MemberTask<T, D> {
 /// who wants to hear of it. In that order: a producer that is faster than all this would else take the next ones as well, and
 /// the lane would be told of losses for ever. Says how many it has in hand, if it may go on with them.
 #[cold]
-fn behind<T: Send + Sync + 'static>(
+pub(super) fn behind<T: Send + Sync + 'static>(
     group: &Group<T>,
     lane: &Lane<T>,
     seen: Word,
@@ -261,7 +268,10 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> Task for MemberTask<T, D> {
         let chunk = if turn.adapt { held.chunk } else { self.group.commit_bound };
         lane.counters.serving.set(turn.executor.get());
         let step = self.runs(index, turn, chunk);
-        self.slots[index].lane.counters.serving.set(0);
+        let Slot { lane, held, .. } = &self.slots[index];
+        if held.is_some() {
+            lane.counters.serving.set(0);
+        }
         step
     }
 
@@ -269,7 +279,9 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> Task for MemberTask<T, D> {
         let Slot { lane, held, .. } = &self.slots[index];
         let word = lane.word.load();
         let (mine, runs) = (word.is_of(self.member), word.paused() == 0);
-        let Some(held) = held else { return mine && runs && !word.is_ended() };
+        let Some(held) = held.as_ref().filter(|_| word.is_held_by(self.member)) else {
+            return held.is_some() || (mine && runs && !word.is_ended());
+        };
         let moved = || held.epoch != lane.gate.epoch();
         let data = || held.due.is_none() && held.next.precedes(lane.log.end());
         let more = || if word.redrives() { lane.redrives.is_ready() } else { data() };
@@ -344,7 +356,7 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> MemberTask<T, D> {
                         began = now;
                         chunk = self.slots[index].held.as_ref().map_or(1, |held| held.chunk);
                     }
-                    let Slot { lane, held, seen } = &self.slots[index];
+                    let Slot { lane, held, seen, .. } = &self.slots[index];
                     if lane.word.differs(*seen) {
                         return Step::Worked { handled, more: true };
                     }

@@ -118,7 +118,7 @@ impl Gate {
     /// Moves the gate to `to` in a new epoch, from wherever it is or, if `from` says so, from there only. Returns the word
     /// before.
     pub(super) fn force(&self, from: Option<Seq>, to: Seq) -> Result<Stamped, Fenced> {
-        self.force_if(|now| !from.is_some_and(|from| self.widen(now) != from), to)
+        self.force_if(|now| from.is_none_or(|from| self.widen(now) == from), to)
     }
 
     /// The same, from a word that `may` accepts.
