@@ -5,7 +5,6 @@ use ringlog::{
     Batch, Broker, BrokerConfig, ExtendError, FencedBy, Group, GroupConfig, Manual, ManualClock, Outcome, Record,
     Retain, Retry, Run, SeekTo, Topic, TopicConfig,
 };
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
