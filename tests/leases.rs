@@ -103,7 +103,7 @@ fn hangs(group: &Group<u64>, name: &str) -> (mpsc::Receiver<(u64, u32)>, mpsc::S
     (at, go)
 }
 
-// X9, X36, X22: the old holder's memory stays valid, whatever the ring does meanwhile.
+// B-29, X36: the old holder's memory stays valid, whatever the ring does meanwhile.
 #[test]
 fn a_handler_that_hangs_is_left_behind_and_what_it_makes_of_its_record_is_refused() {
     for retain in [Retain::Recent, Retain::Unacked, Retain::Backlog] {
