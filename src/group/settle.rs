@@ -86,6 +86,12 @@ pub(super) fn finish<T: Send + Sync + 'static>(
     done: usize,
     settled: Settled,
 ) -> Ran {
+    if matches!(settled, Settled::Again { .. } | Settled::Singly { .. }) && held.epoch != lane.gate.epoch() {
+        // As by a commit: what was moved away from it meanwhile has not failed.
+        lane.counters.refused.add(done as u64 + 1);
+        held.resync(&lane.gate);
+        return Ran::Stopped(done + 1);
+    }
     match settled {
         Settled::Untouched => {
             commit(group, lane, held, done, None);
