@@ -119,6 +119,7 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> MemberTask<T, D> {
             Some(held) if slot.lane.word.load().is_held_by(self.member) => {
                 held.resync(&slot.lane.gate);
                 held.recall(watch.lock().kept);
+                slot.lane.lend(held);
             }
             _ => drop(slot.held.take()),
         }

@@ -198,7 +198,7 @@ impl<'a> Real<'a> {
             dead: lane.dead,
             retried: lane.retried,
             refused: lane.refused,
-            lapsed: lane.lapsed,
+            lapsed: lane.leases_expired,
             skipped: lane.skipped,
             replayed: lane.replayed,
         };
