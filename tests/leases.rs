@@ -2,8 +2,8 @@
 //! refused.
 
 use ringlog::{
-    Batch, Broker, BrokerConfig, ExtendError, FencedBy, Group, GroupConfig, Manual, ManualClock, Outcome, Record,
-    Retain, Retry, Run, SeekTo, Topic, TopicConfig,
+    Batch, Broker, BrokerConfig, FencedBy, Group, GroupConfig, Manual, ManualClock, Outcome, Record, Retain, Retry,
+    Run, SeekTo, Topic, TopicConfig,
 };
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
@@ -319,7 +319,7 @@ fn an_extension_says_until_when_and_is_refused_with_the_reason() {
         let handler = move |record: &Record<'_, u64>| {
             act(&inner.upgrade().unwrap(), &group);
             let mut noted = noted.lock().unwrap();
-            noted.push(record.extend(SECOND * 20).map(|until| until.since(ringlog::Time::ZERO)));
+            noted.push(record.extend(SECOND * 20).map_err(|error| error.by));
         };
         setting.group.member("m").run(&manual).subscribe(handler).unwrap();
         setting.topic.publish(1).unwrap();
@@ -328,14 +328,14 @@ fn an_extension_says_until_when_and_is_refused_with_the_reason() {
     };
     let renewed = || lease().lease_renewed_up_to(LEASE + SECOND * 5);
     assert_eq!(run(renewed(), |_, _| ()), Ok(LEASE), "never shorter");
-    assert_eq!(run(renewed(), |setting, _| setting.clock.advance(SECOND * 12)), Ok(SECOND * 32));
-    assert_eq!(run(renewed(), |setting, _| setting.clock.advance(SECOND * 20)), Ok(SECOND * 35), "the limit");
-    assert_eq!(run(lease(), |setting, _| setting.clock.advance(SECOND * 20)), Ok(LEASE), "without renewal");
-    let fenced = |by| Err(ExtendError::Fenced(by));
+    assert_eq!(run(renewed(), |setting, _| setting.clock.advance(SECOND * 12)), Ok(SECOND * 20));
+    assert_eq!(run(renewed(), |setting, _| setting.clock.advance(SECOND * 20)), Ok(SECOND * 15), "the limit");
+    assert_eq!(run(lease(), |setting, _| setting.clock.advance(SECOND * 20)), Ok(SECOND * 10), "without renewal");
+    let fenced = Err::<Duration, _>;
     assert_eq!(run(lease(), |setting, _| setting.clock.advance(LEASE)), fenced(FencedBy::Expired));
     assert_eq!(run(lease(), |_, group| drop(group.seek(0, SeekTo::Earliest))), fenced(FencedBy::Seeked));
     assert_eq!(run(lease(), |_, group| assert!(group.delete())), fenced(FencedBy::Deleted));
-    assert_eq!(run(GroupConfig::earliest(), |_, _| ()), Err(ExtendError::NoLease));
+    assert_eq!(run(GroupConfig::earliest(), |_, _| ()), Ok(Duration::MAX));
 }
 
 // X36: the cursor was moved while the handler hung: nothing of it counts, and the lane is taken over all the same.

@@ -42,7 +42,8 @@ impl<'a, T> Record<'a, T> {
 
     /// Keeps the record in hand for `by` from now at least, as far as the
     /// [limit](crate::GroupConfig::lease_renewed_up_to) of the group's lease goes, which without one is the lease itself. Says
-    /// until when it is then this handler's, by the broker's clock; never earlier than before. One short lock.
+    /// how long it is then this handler's, by the broker's clock; never shorter than before. One short lock. Without a lease,
+    /// and of a redriven record, nobody takes it away: [`Duration::MAX`].
     ///
     /// What a consumer was handed is extended by its receipt. While a handler runs, its lease is renewed by itself: this is for the handler that wants to know whether what it is about
     /// to do still counts.
@@ -50,10 +51,12 @@ impl<'a, T> Record<'a, T> {
     /// # Errors
     ///
     /// It is not this handler's any more, because its time was up, the group's cursor was moved, or the group deleted: what it
-    /// makes of the record is refused. Or there is no lease: nobody takes the record away.
-    pub fn extend(&self, by: Duration) -> Result<Time, ExtendError> {
-        let term = self.home.term.as_ref().filter(|_| self.letter.is_none());
-        term.ok_or(ExtendError::NoLease)?.extend(self.offset, by)
+    /// makes of the record is refused.
+    pub fn extend(&self, by: Duration) -> Result<Duration, ExtendError> {
+        let Some(term) = self.home.term.as_ref().filter(|_| self.letter.is_none()) else { return Ok(Duration::MAX) };
+        let (partition, offset) = (self.partition, self.offset);
+        let fenced = |by| ExtendError { topic: self.home.topic.clone(), partition, offset, by };
+        term.extend(offset, by).map_err(fenced)
     }
 
     /// The partition.
@@ -205,7 +208,7 @@ impl<'a, T> Batch<'a, T> {
     /// # Errors
     ///
     /// As there.
-    pub fn extend(&self, by: Duration) -> Result<Time, ExtendError> {
+    pub fn extend(&self, by: Duration) -> Result<Duration, ExtendError> {
         self.get(0).extend(by)
     }
 

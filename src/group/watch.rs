@@ -79,16 +79,20 @@ pub(super) enum End {
     Late,
 }
 
-/// Why a lease was not extended. Nothing has changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+/// A lease was not extended, because the record is not this handler's any more: what it makes of it is refused. Nothing has
+/// changed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{topic}/{partition}@{offset} is not in hand any more: {by}; what is made of it is refused")]
 #[non_exhaustive]
-pub enum ExtendError {
-    /// The group has no [lease](crate::GroupConfig::lease), or the record is redriven: nobody takes it away.
-    #[error("there is no lease to extend")]
-    NoLease,
-    /// It is not this handler's any more: what it makes of it will be refused.
-    #[error("the lease cannot be extended: {0}")]
-    Fenced(FencedBy),
+pub struct ExtendError {
+    /// The topic.
+    pub topic: Arc<str>,
+    /// The partition.
+    pub partition: u32,
+    /// The record.
+    pub offset: u64,
+    /// What came between.
+    pub by: FencedBy,
 }
 
 /// See the module.
@@ -167,23 +171,23 @@ impl Watch {
         Some(running.deadline)
     }
 
-    /// The deadline of what `epoch` has in hand is at least `by` from now, as far as the limit goes. Returns it.
-    fn extend(&self, epoch: u32, offset: Seq, by: Duration) -> Result<Time, ExtendError> {
+    /// The deadline of what `epoch` has in hand is at least `by` from now, as far as the limit goes. Says how far off it is.
+    fn extend(&self, epoch: u32, offset: Seq, by: Duration) -> Result<Duration, FencedBy> {
         let now = self.clock.now();
         let mut hand = self.lock();
         if hand.ended {
-            return Err(ExtendError::Fenced(FencedBy::Deleted));
+            return Err(FencedBy::Deleted);
         }
         let limit = self.limit();
         let running = hand.running.as_mut();
         let its = running.filter(|running| !running.over && running.epoch == epoch && running.has(offset));
         let running = its.filter(|running| now < running.last(limit));
-        let running = running.ok_or(ExtendError::Fenced(FencedBy::Expired))?;
+        let running = running.ok_or(FencedBy::Expired)?;
         if self.gate.epoch() != epoch {
-            return Err(ExtendError::Fenced(FencedBy::Seeked));
+            return Err(FencedBy::Seeked);
         }
         running.deadline = running.deadline.max(now.after(by).min(running.last(limit)));
-        Ok(running.deadline)
+        Ok(running.deadline.since(now))
     }
 
     /// The lane is over.
@@ -242,7 +246,7 @@ pub(super) struct Term {
 }
 
 impl Term {
-    pub(super) fn extend(&self, offset: u64, by: Duration) -> Result<Time, ExtendError> {
+    pub(super) fn extend(&self, offset: u64, by: Duration) -> Result<Duration, FencedBy> {
         self.watch.extend(self.epoch, Seq::new(offset), by)
     }
 }

@@ -2,8 +2,8 @@
 
 use super::twin::{ATTEMPTS, CAPACITY, Fence, Figures, Op, Twin};
 use ringlog::{
-    Assignor, Broker, BrokerConfig, Deal, ExtendError, FencedBy, Group, GroupConfig, Manual, ManualClock, Record,
-    Retry, SeekTo, Topic, TopicConfig,
+    Assignor, Broker, BrokerConfig, Deal, FencedBy, Group, GroupConfig, Manual, ManualClock, Record, Retry, SeekTo,
+    Topic, TopicConfig,
 };
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -17,7 +17,7 @@ const LONG: Duration = Duration::from_secs(60);
 /// What happens on a member's thread.
 enum Event {
     InHand(u64, u32),
-    Extended(Result<(), ExtendError>),
+    Extended(Option<FencedBy>),
     /// Whether there was anything to do.
     Stepped(bool),
 }
@@ -65,7 +65,7 @@ impl Runner {
             loop {
                 match heard.recv().unwrap_or(Order::Return(true)) {
                     Order::Extend => {
-                        let extended = record.extend(Duration::ZERO).map(drop);
+                        let extended = record.extend(Duration::ZERO).err().map(|error| error.by);
                         tell.send(Event::Extended(extended)).expect("who asked waits");
                     }
                     Order::Return(good) => {
@@ -181,11 +181,11 @@ impl<'a> Real<'a> {
         self.runners[member].orders.send(Order::Extend).unwrap();
         let Event::Extended(extended) = self.runners[member].next() else { unreachable!("it was asked") };
         match extended {
-            Ok(()) => None,
-            Err(ExtendError::Fenced(FencedBy::Expired)) => Some(Fence::Expired),
-            Err(ExtendError::Fenced(FencedBy::Seeked)) => Some(Fence::Seeked),
-            Err(ExtendError::Fenced(FencedBy::Deleted)) => Some(Fence::Deleted),
-            Err(other) => panic!("{other}"),
+            None => None,
+            Some(FencedBy::Expired) => Some(Fence::Expired),
+            Some(FencedBy::Seeked) => Some(Fence::Seeked),
+            Some(FencedBy::Deleted) => Some(Fence::Deleted),
+            Some(other) => panic!("{other}"),
         }
     }
 
