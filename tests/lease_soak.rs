@@ -84,8 +84,8 @@ impl Scene {
                 continue;
             }
             let (partition, offsets) = (batch.partition().unwrap(), batch.offsets());
-            let (seen, storming) = (batch.iter().map(|record| *record).count(), self.storming.load(Relaxed));
-            assert_eq!(seen as u64, offsets.end - offsets.start);
+            let (seen, storming) = (batch.iter().map(|record| *record).sum::<u64>(), self.storming.load(Relaxed));
+            assert_eq!(seen, offsets.end - offsets.start, "each is a 1");
             let say = || self.done.lock().unwrap().extend(offsets.clone().map(|offset| (partition, offset)));
             match if storming { dice.roll(60) } else { 99 } {
                 0 => self.hang(),
