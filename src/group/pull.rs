@@ -142,6 +142,7 @@ impl<T: Send + Sync + 'static> Lane<T> {
         news.spent = flight.has_spent(at);
         if flight.is_idle(at) && !news.spent {
             news.passed_on = Some((holder, self.shut(flight, at)));
+            news.again |= self.loses; // there may be a gap that was not to be passed before
         }
     }
 }

@@ -113,3 +113,24 @@ fn errors_and_records_that_call_back_meet_no_lock_whatever_becomes_of_them() {
         *home.lock().unwrap() = None;
     }
 }
+
+#[test]
+fn failures_that_wait_for_their_turn_are_dropped_under_no_lock_when_the_cursor_moves() {
+    for delete in [false, true] {
+        let (lab, home) = (Lab::new(1), Home::default());
+        let (topic, group) = groups(&lab, &home, 1);
+        (2..4).for_each(|n| _ = topic.publish(Nosy(n, home.clone())).unwrap());
+        let mut consumer = group.consumer("c").unwrap();
+        let first = consumer.try_poll(1).unwrap().detach();
+        consumer.try_poll(1).unwrap().nack(Failure::new(Rude(home.clone()))).unwrap(); // spent, behind the first
+        if delete {
+            assert!(group.delete());
+        } else {
+            group.seek(0, SeekTo::Latest).unwrap();
+        }
+        assert!(first.ack().is_err());
+        assert_eq!(group.stats().dead(), 0);
+        drop(consumer);
+        *home.lock().unwrap() = None;
+    }
+}

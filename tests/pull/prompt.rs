@@ -4,6 +4,8 @@ use super::lab::Lab;
 use super::{SECOND, forever, values};
 use ringlog::{FencedBy, GroupConfig, Retain, SettleError, TopicConfig};
 use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
 
 /// Says when it is dropped.
 #[derive(Clone, Debug)]
@@ -73,4 +75,23 @@ fn a_consumer_that_is_late_passes_a_gap_once_nothing_is_in_flight() {
     assert_eq!(*told.lock().unwrap(), [(1, 5)]);
     let stats = group.stats();
     assert_eq!((stats.acked(), stats.skipped(), stats.lag(), stats.balances()), (5, 4, 0, true));
+}
+
+#[test]
+fn a_consumer_that_waits_behind_a_gap_wakes_when_what_is_in_flight_is_settled() {
+    let lab = Lab::new(1);
+    let topic = lab.broker.create_topic("ticks", TopicConfig::<u64>::new().capacity(4).drop_oldest()).unwrap();
+    let group = topic.group("g", forever()).unwrap();
+    topic.publish_batch(0..2).unwrap();
+    let mut consumer = group.consumer("c").unwrap();
+    let receipt = consumer.try_poll(1).unwrap().detach();
+    for value in 2..9 {
+        topic.publish(value).unwrap();
+    }
+    let waiter = thread::spawn(move || values(&consumer.poll(1, Duration::MAX).unwrap()));
+    while lab.clock.sleepers() == 0 {
+        thread::yield_now();
+    }
+    receipt.ack().unwrap();
+    assert_eq!(waiter.join().unwrap(), [5]);
 }
