@@ -2,7 +2,7 @@
 
 use super::lab::{Inbox, Lab};
 use super::{SECOND, drained, figures, forever, group, peek, values};
-use ringlog::{Delivery, Failure, GroupConfig, PollError, Position, Record, Retry, Standing, SubscribeError};
+use ringlog::{Delivery, Failure, GroupConfig, PollError, Position, Record, Retry, SeekTo, Standing, SubscribeError};
 use std::time::Duration;
 
 fn noting(inbox: &Inbox) -> impl FnMut(&Record<'_, u64>) + Send + 'static {
@@ -142,4 +142,21 @@ fn what_is_in_flight_is_seen_by_whom_and_how_much() {
     assert!(group.describe().to_string().contains("1 leases expired"));
     next.try_poll(1).unwrap().ack().unwrap();
     assert_eq!(state(0), Delivery::Acked);
+}
+
+#[test]
+fn a_partition_in_flight_goes_over_at_once_when_its_cursor_is_moved() {
+    let lab = Lab::new(1);
+    let (topic, group) = group(&lab, 100, forever());
+    topic.publish_batch(0..4).unwrap();
+    let mut consumer = group.consumer("c").unwrap();
+    let receipt = consumer.try_poll(3).unwrap().detach();
+    let inbox = Inbox::default();
+    group.member("h").partition(0).run(&lab.manual).subscribe(noting(&inbox)).unwrap();
+    lab.settle();
+    assert_eq!(inbox.len(), 0);
+    group.seek(0, SeekTo::Offset(2)).unwrap();
+    lab.settle();
+    assert_eq!(inbox.offsets(0), [2, 3]);
+    assert!(receipt.ack().is_err());
 }
