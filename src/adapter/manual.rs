@@ -294,7 +294,9 @@ impl State {
         }
         if let Some(visit) = self.visits.iter_mut().find(|visit| visit.task == at.task && visit.lane == at.lane) {
             visit.settle(step, task.event(at.lane));
-            if step == Step::Waits && task.ready(at.lane) {
+            let sleeps =
+                step == Step::Waits || task.event(at.lane).is_some_and(|_| matches!(step, Step::Backoff { .. }));
+            if sleeps && task.ready(at.lane) {
                 visit.wake(); // it came between the step and the alarm, as a sleeper's last look would find
             }
         }

@@ -100,6 +100,7 @@ impl Visit {
             Step::Backoff { until } => {
                 self.fall_asleep();
                 self.due = Some(until);
+                event.into_iter().for_each(|event| self.arm(event)); // where others are handed over meanwhile
             }
             Step::Waits => {
                 self.fall_asleep();

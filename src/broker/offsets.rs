@@ -13,7 +13,7 @@ use crate::time::Time;
 
 impl<T: Send + Sync + 'static> Timed for Inner<T> {
     fn tick(&self, now: Time) -> Option<Time> {
-        let leases = [self.watch_leases(now), self.expire_leases(now)];
+        let leases = [self.watch_leases(now), self.expire_leases(now), self.watch_claims(now)];
         [self.save_due(now), self.watch_lag(now)].into_iter().chain(leases).flatten().min()
     }
 }

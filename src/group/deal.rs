@@ -9,6 +9,7 @@ use super::Group;
 use super::assign::{Assignor, Deal, RoundRobinAssignor};
 use super::error::SubscribeError;
 use super::executor::Seat;
+use super::lane::Lane;
 use super::roster::{Member, Roster};
 use super::word::MemberId;
 use crate::sync::atomic::Ordering;
@@ -187,6 +188,11 @@ impl<T: Send + Sync + 'static> Group<T> {
         // ORD(left:B) Release: after the deal. Pairs with ORD(left:A), ORD(left:D).
         member.left.store(true, Ordering::Release);
         self.announce(&dealt);
+        if self.shares() {
+            // It may be in the middle of a run of any lane; and what it gives back is for the others.
+            self.lanes.iter().for_each(|lane| lane.word.nudge());
+            (0..self.lanes.len()).for_each(|partition| self.ring_for(partition));
+        }
         // A lane that nobody had in hand is nobody's from now on, and holds up no drain.
         self.progress.notify();
         self.retire_when_empty();
@@ -290,7 +296,11 @@ impl<T: Send + Sync + 'static> Group<T> {
 
     /// Whether a lane is in its hands, also one that is over, or its handler has not returned from one that was seized.
     pub fn has_in_hand(&self, id: MemberId) -> bool {
-        let holds = self.lanes.iter().any(|lane| lane.word.load().is_held_by(id));
+        let holds = |lane: &Lane<T>| {
+            let shared = || lane.shared.as_ref().is_some_and(|shared| shared.is_in_hand_of(id));
+            lane.word.load().is_held_by(id) || shared()
+        };
+        let holds = self.lanes.iter().any(|lane| holds(lane));
         holds || (self.lease().is_some() && lock(&self.roster).has_hung(id))
     }
 

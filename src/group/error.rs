@@ -85,6 +85,18 @@ pub enum GroupError {
         /// What the system said.
         why: std::io::ErrorKind,
     },
+    /// Its members share the records of a partition, which must then stay until they are done: not on a topic that
+    /// [drops its oldest](crate::TopicConfig::drop_oldest), or whose records [have an age](crate::TopicConfig::max_age).
+    #[error(
+        "group '{group}' was not made: its order is shared, and topic '{topic}' may lose records before they are done; \
+         leave out TopicConfig::drop_oldest and max_age, or GroupConfig::order"
+    )]
+    Sheds {
+        /// The topic.
+        topic: Arc<str>,
+        /// The group asked for.
+        group: Arc<str>,
+    },
     /// It was to start by time, and the topic's records have none: set [`TopicConfig::timestamps`](crate::TopicConfig::timestamps).
     #[error(
         "group '{group}' was not made: start is a time, but topic '{topic}' has no timestamps; set TopicConfig::timestamps"
@@ -144,6 +156,14 @@ pub enum SubscribeError {
         partition: u32,
         /// How many there are.
         partitions: u32,
+    },
+    /// The group's members share their partitions, and are called with their records: nobody polls there.
+    #[error("consumer '{member}' of group '{group}': only handlers serve a group whose order is shared; subscribe one")]
+    Shared {
+        /// The group.
+        group: Arc<str>,
+        /// The name.
+        member: Arc<str>,
     },
     /// Its executor did not take it.
     #[error("member '{member}' of group '{group}' has nobody to run it: {reason}")]

@@ -8,6 +8,7 @@ use super::error::{ControlError, GroupError};
 use super::gap::Gap;
 use super::home::{Closing, Home};
 use super::lane::Lane;
+use super::lease::Order;
 use super::letters::Letters;
 use super::name;
 use super::place::{Found, start_in};
@@ -92,10 +93,14 @@ impl<T: Send + Sync + 'static> Group<T> {
         if config.start.is_by_time() && !logs.iter().all(|log| log.has_times()) {
             return Err(GroupError::NoTimes { topic, group: name });
         }
+        let shares = config.sharing.order != Order::Partition;
+        if shares && logs.iter().any(|log| log.sheds()) {
+            return Err(GroupError::Sheds { topic, group: name });
+        }
         let lanes = logs.into_iter().zip(0..).map(|(log, partition)| {
             let start = start_in(&log, config.start, found.place(partition));
-            let lease = config.sharing.lease().map(|lease| (lease, clock.clone()));
-            Arc::new(Lane::new(log, partition, start, found.stored(partition), lease))
+            let lease = config.sharing.lease().filter(|_| !shares).map(|lease| (lease, clock.clone()));
+            Arc::new(Lane::new(log, partition, start, found.stored(partition), lease, shares))
         });
         let lanes = lanes.collect();
         Ok(Arc::new(Group {
@@ -151,7 +156,9 @@ impl<T: Send + Sync + 'static> Group<T> {
     /// Rings who owns or holds a lane.
     pub(super) fn ring_for(&self, partition: usize) {
         let word = self.lanes[partition].word.load();
-        let seats: Rings = {
+        let seats: Rings = if self.shares() {
+            lock(&self.roster).everybody().filter_map(|member| member.seat(partition)).cloned().collect()
+        } else {
             let roster = lock(&self.roster);
             let concerned = [word.owner(), word.target()].into_iter().filter_map(|id| roster.find(id));
             concerned.filter_map(|member| member.seat(partition)).cloned().collect()
@@ -241,8 +248,8 @@ impl<T: Send + Sync + 'static> Group<T> {
     ///
     /// Nor has one hung and not returned, although its lane was seized.
     pub fn is_quiet(&self) -> bool {
-        let held = self.lanes.iter().any(|lane| lane.word.load().is_held());
-        !held && (self.lease().is_none() || !lock(&self.roster).anybody_hangs())
+        let quiet = self.lanes.iter().all(|lane| lane.is_quiet());
+        quiet && (self.lease().is_none() || !lock(&self.roster).anybody_hangs())
     }
 
     /// Whether the caller runs in a handler, and the executor that runs it serves a member of this group.
@@ -270,6 +277,9 @@ impl<T: Send + Sync + 'static> Group<T> {
     /// Whether the lane of a partition is stepped, or about to be, by the executor that runs the caller. Outside handlers: no.
     pub fn is_stepped_here(&self, partition: u32) -> bool {
         let (partition, Some(here)) = (partition as usize, context::current()) else { return false };
+        if let Some(waits) = self.shared_waits_here(partition) {
+            return waits;
+        }
         let word = self.lanes[partition].word.load();
         let roster = lock(&self.roster);
         let concerned = [word.owner(), word.target()].into_iter().filter_map(|id| roster.find(id));

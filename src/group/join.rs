@@ -2,13 +2,16 @@
 #![forbid(unsafe_code)]
 
 use super::Group;
+use super::context::Id;
 use super::error::SubscribeError;
-use super::executor::{Executor, PlaceError, Run, Seat};
+use super::executor::{Executor, PlaceError, Run, Seat, Task};
 use super::handler::{Deliver, Handlers, PerBatch, PerRecord};
+use super::lane::Lane;
 use super::name;
 use super::outcome::{IntoBatchOutcome, IntoOutcome};
 use super::record::{Batch, Record};
 use super::roster::Member;
+use super::shared::ShareTask;
 use super::task::MemberTask;
 use super::thread::OwnThread;
 use super::word::MemberId;
@@ -92,8 +95,7 @@ impl<T: Send + Sync + 'static> Group<T> {
     ) -> Result<MemberId, SubscribeError> {
         self.enter(join, vec![executor.seat()], |member| {
             let who = (member, executor.seat().executor());
-            let task = MemberTask::new(self.clone(), who, join.wait, &self.lanes, Handlers::One(handler));
-            executor.place(Box::new(task))
+            executor.place(self.task(who, join.wait, &self.lanes, Handlers::One(handler)))
         })
     }
 
@@ -110,8 +112,7 @@ impl<T: Send + Sync + 'static> Group<T> {
         };
         self.enter(&join, vec![executor.seat()], |member| {
             let who = (member, executor.seat().executor());
-            let task = MemberTask::new(self.clone(), who, join.wait, &self.lanes, Handlers::Each(handlers));
-            executor.place(Box::new(task))
+            executor.place(self.task(who, join.wait, &self.lanes, Handlers::Each(handlers)))
         })
     }
 
@@ -122,12 +123,27 @@ impl<T: Send + Sync + 'static> Group<T> {
         self.enter(join, threads.iter().map(OwnThread::seat).collect(), |member| {
             let task = |((thread, lane), handler): ((&OwnThread, _), D)| {
                 let who = (member, thread.seat().executor());
-                MemberTask::new(self.clone(), who, join.wait, std::slice::from_ref(lane), Handlers::One(handler))
+                self.task(who, join.wait, std::slice::from_ref(lane), Handlers::One(handler))
             };
             // All of them before the first is placed: if a thread is refused, each is dropped and takes itself off the list.
             let tasks: Vec<_> = threads.iter().zip(&self.lanes).zip(handlers).map(task).collect();
-            threads.iter().zip(tasks).try_for_each(|(thread, task)| thread.place(Box::new(task)))
+            threads.iter().zip(tasks).try_for_each(|(thread, task)| thread.place(task))
         })
+    }
+
+    /// A task of the kind that the group's order needs.
+    fn task<D: Deliver<T>>(
+        self: &Arc<Self>,
+        who: (&Member, Id),
+        wait: WaitPolicy,
+        lanes: &[Arc<Lane<T>>],
+        handlers: Handlers<D>,
+    ) -> Box<dyn Task> {
+        if self.shares() {
+            Box::new(ShareTask::new(self.clone(), who, wait, lanes, handlers))
+        } else {
+            Box::new(MemberTask::new(self.clone(), who, wait, lanes, handlers))
+        }
     }
 
     /// Puts the member on the list, places its tasks, and deals.

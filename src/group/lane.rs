@@ -22,8 +22,9 @@ use super::flight::Flight;
 use super::lease::Lease;
 use super::place::within;
 use super::redrive::Redrives;
+use super::shared::Shared;
 use super::sight::Notice;
-use super::stats::{Counters, LaneStats};
+use super::stats::{Counters, LaneStats, Tally};
 use super::watch::{Kept, Watch};
 use super::word::{LaneWord, MemberId, Word};
 use crate::log::{self, Log, Missed};
@@ -50,6 +51,8 @@ pub(super) struct Lane<T> {
     pub(super) parked: Mutex<Option<Box<Held<T>>>>,
     /// What consumers have in flight. Taken within `control`, never around it; no push member takes it at work.
     pub(super) flight: Mutex<Flight>,
+    /// Where members share it: who has which record in hand.
+    pub(super) shared: Option<Box<Shared>>,
     /// Held by whoever moves the cursor other than by a commit of what is done, and by whoever adds up what is lost.
     pub(super) control: Mutex<()>,
     /// Letters to be handed over before the next record.
@@ -159,9 +162,11 @@ impl<T: Send + Sync + 'static> Lane<T> {
         start: Start,
         stored: Option<u64>,
         lease: Option<(Lease, Arc<dyn Clock>)>,
+        shares: bool,
     ) -> Self {
         let gate = log.join(stored.map_or(start, |stored| Start::At(within(&log, stored))), Id::fresh().get());
         let (next, epoch) = gate.snapshot();
+        let shared = shares.then(|| Box::new(Shared::new(log.ring().capacity().get(), gate.clone())));
         let begun = stored.map_or(next, |stored| Seq::new(stored.min(next.get())));
         let counters = Counters::default();
         counters.skipped.add(next.since(begun));
@@ -183,6 +188,7 @@ impl<T: Send + Sync + 'static> Lane<T> {
             over: OnceLock::new(),
             flight: Mutex::default(),
             parked: Mutex::new(Some(Box::new(held))),
+            shared,
             control: Mutex::new(()),
             redrives: Redrives::default(),
             notice: Notice::default(),
@@ -237,9 +243,11 @@ impl<T: Send + Sync + 'static> Lane<T> {
 
     /// Ends the lane: its cursor stops gating at once. Whether this call did it.
     pub(super) fn end(&self) -> bool {
+        let mut closed = None;
         let ended = {
             let _control = lock(&self.control);
             let ended = self.word.end();
+            closed = if ended { self.shared.as_ref().map(|shared| shared.claims.close()) } else { closed };
             if ended && self.loses {
                 // From here on no commit is stored; and the log forgets what it lost to a group that has left.
                 self.gate.bump();
@@ -253,6 +261,10 @@ impl<T: Send + Sync + 'static> Lane<T> {
                 watch.ended();
             }
             self.log.leave(&self.gate);
+            if let (Some(shared), Some(closed)) = (&self.shared, closed) {
+                let _control = lock(&self.control);
+                shared.end(closed, self.gate.position());
+            }
             if !self.word.load().is_held() {
                 let rest = lock(&self.parked).take();
                 drop(rest);
@@ -286,12 +298,15 @@ impl<T: Send + Sync + 'static> Lane<T> {
                 missed = self.log.missed(taken, earliest);
             }
         }
-        let pending = end.since(committed) - missed.overwritten - missed.expired;
+        let pending = match &self.shared {
+            Some(shared) => shared.claims.pending(end),
+            None => end.since(committed) - missed.overwritten - missed.expired,
+        };
         View { committed, end, pending, missed }
     }
 
     pub(super) fn stats(&self) -> LaneStats {
-        let _control = self.loses.then(|| lock(&self.control));
+        let _control = (self.loses || self.shared.is_some()).then(|| lock(&self.control));
         self.figures()
     }
 
@@ -300,21 +315,24 @@ impl<T: Send + Sync + 'static> Lane<T> {
         let word = self.word.load();
         let View { committed, end, pending, missed } = self.view();
         let (in_flight, too_late, expired_there) = self.in_flight(committed);
+        let none = Tally::default();
+        let tally = self.shared.as_ref().map_or(&none, |shared| &shared.tally);
+        let in_flight = in_flight + self.shared.as_ref().map_or(0, |shared| shared.in_hand());
         LaneStats {
             partition: self.partition,
             start: self.start.get(),
             committed: committed.get(),
             end: end.get(),
-            acked: acked.get(),
-            dead: dead.get(),
-            retried: retried.get(),
-            refused: refused.get() + late.get() + too_late,
+            acked: acked.get() + tally.acked.get(),
+            dead: dead.get() + tally.dead.get(),
+            retried: retried.get() + tally.retried.get(),
+            refused: refused.get() + late.get() + too_late + tally.refused.get(),
             replayed: replayed.get(),
             skipped: skipped.get() + missed.overwritten + self.gate.lifted().0,
             expired: expired.get() + missed.expired,
             pending: pending + self.redrives.len(),
             in_flight,
-            leases_expired: expired_there + lapsed.get(),
+            leases_expired: expired_there + lapsed.get() + tally.leases_expired.get(),
             paused: word.paused(),
             owned: word.target() != MemberId::NOBODY,
         }

@@ -8,28 +8,29 @@ use std::time::Duration;
 /// In which order a group hands out the records of a partition.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-#[cfg_attr(not(test), expect(dead_code, reason = "nothing follows it yet"))]
-pub(crate) enum Order {
+pub enum Order {
     /// By offset, to one member at a time (the default).
     #[default]
     Partition,
-    /// To whoever asks, several members at once: a work queue.
+    /// A work queue: every member serves every partition, and has several of its records in hand while others have others. A
+    /// record that fails holds up nobody: it comes again, to any member, when its wait is over. The cursor follows over what is
+    /// done without a gap, and gates publishers: a record that takes its time (a [straggler](Straggler)) holds them up once the
+    /// rest of the partition is done. Only on topics that keep their records until they are done.
     Shared,
-    /// As `Shared`, but records of one key by offset and to one member at a time.
-    Key,
 }
 
-/// What becomes of a record that is not done although later ones are, once it is older than that.
+/// What becomes of a record that is in a handler's hands although later ones are done, once it has been there for so long.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-#[cfg_attr(not(test), expect(dead_code, reason = "nothing follows it yet"))]
-pub(crate) enum Straggler {
+pub enum Straggler {
     /// It is waited for, and holds back what it holds back (the default).
     #[default]
     Wait,
-    /// It is given up, with a letter.
+    /// It is given up, with a letter whose kind is `"straggler"`; what was handed out with it is handed to others. Its handler
+    /// runs on, and is refused.
     Bury(Duration),
-    /// Who has it is thrown out, and it is handed to another member.
+    /// Its member leaves the group, and it is handed to others with what was handed out with it, a failed attempt each. Its
+    /// handler runs on, and is refused.
     Evict(Duration),
 }
 
@@ -78,7 +79,7 @@ impl Sharing {
             Straggler::Bury(age) | Straggler::Evict(age) => age,
         };
         if self.order == Order::Partition {
-            let bound = "left to Wait, unless the order is Shared or Key: in order nothing can be done before it";
+            let bound = "left to Wait, unless the order is Shared: in order nothing can be done before it";
             return Err(ConfigError::new("straggler", format!("{:?}", self.straggler), bound));
         }
         if age.is_zero() {
@@ -90,6 +91,11 @@ impl Sharing {
     /// The lease, with its limit.
     pub(super) fn lease(&self) -> Option<Lease> {
         self.lease.map(|lease| Lease { longest: self.renewed, ..lease })
+    }
+
+    /// Whether anything is to be done because time has passed.
+    pub(super) fn is_timed(&self) -> bool {
+        self.lease.is_some() || self.straggler != Straggler::Wait
     }
 
     pub(super) fn differs_in(&self, other: &Self) -> Option<&'static str> {
@@ -109,8 +115,23 @@ impl Sharing {
 
 impl<T> GroupConfig<T> {
     /// In which order records are handed out (default [`Order::Partition`]).
-    #[cfg_attr(not(test), expect(dead_code, reason = "nothing follows it yet"))]
-    pub(crate) fn order(mut self, order: Order) -> Self {
+    ///
+    /// ```
+    /// use ringlog::{Broker, GroupConfig, Order, TopicConfig};
+    /// use std::time::Duration;
+    ///
+    /// let broker = Broker::new();
+    /// let images = broker.create_topic("images", TopicConfig::<u64>::new())?;
+    /// let group = images.group("thumbnails", GroupConfig::earliest().order(Order::Shared))?;
+    /// for name in ["one", "two"] {
+    ///     group.subscribe(name, |_image| ())?; // one of the two gets each image
+    /// }
+    /// images.publish_batch(0..100)?;
+    /// broker.drain(Duration::from_secs(10))?;
+    /// assert_eq!(group.stats().acked(), 100);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn order(mut self, order: Order) -> Self {
         self.sharing.order = order;
         self
     }
@@ -150,9 +171,17 @@ impl<T> GroupConfig<T> {
         self
     }
 
-    /// What becomes of a record that is not done although later ones are (default [`Straggler::Wait`]).
-    #[cfg_attr(not(test), expect(dead_code, reason = "nothing follows it yet"))]
-    pub(crate) fn straggler(mut self, rule: Straggler) -> Self {
+    /// What becomes of a record that is in a handler's hands although later ones of its partition are done (default
+    /// [`Straggler::Wait`]). Only with [`Order::Shared`].
+    ///
+    /// ```
+    /// use ringlog::{GroupConfig, Order, Straggler};
+    /// use std::time::Duration;
+    ///
+    /// let queue = GroupConfig::<u64>::earliest().order(Order::Shared).straggler(Straggler::Bury(Duration::from_secs(60)));
+    /// # let _ = queue;
+    /// ```
+    pub fn straggler(mut self, rule: Straggler) -> Self {
         self.sharing.straggler = rule;
         self
     }
@@ -180,7 +209,7 @@ mod tests {
         let text = "lease_renewed_up_to is 500ms, but must be at least as long as GroupConfig::lease";
         assert_eq!(refused(&shorter), text);
         assert!(refused(&config().lease_renewed_up_to(SECOND)).contains("together with GroupConfig::lease"));
-        assert!(refused(&config().straggler(Straggler::Bury(SECOND))).contains("Shared or Key"));
+        assert!(refused(&config().straggler(Straggler::Bury(SECOND))).contains("is Shared"));
         let queue = || config().order(Order::Shared);
         assert!(refused(&queue().straggler(Straggler::Evict(Duration::ZERO))).contains("longer than no time"));
         assert!(queue().straggler(Straggler::Evict(SECOND)).validate().is_ok());
@@ -193,7 +222,7 @@ mod tests {
         assert_eq!(differs(config().lease(SECOND)), None);
         assert_eq!(differs(config()), Some("lease"));
         assert_eq!(differs(config().lease(SECOND).lease_renewed_up_to(SECOND)), Some("lease_renewed_up_to"));
-        assert_eq!(differs(config().lease(SECOND).order(Order::Key)), Some("order"));
+        assert_eq!(differs(config().lease(SECOND).order(Order::Shared)), Some("order"));
         assert_eq!(differs(config().lease(SECOND).straggler(Straggler::Evict(SECOND))), Some("straggler"));
     }
 }

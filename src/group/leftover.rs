@@ -6,6 +6,7 @@ use super::fence::FencedBy;
 use super::lane::Lane;
 use super::record::{Batch, Lent, Record};
 use crate::log::Read;
+use crate::ring::Moved;
 use crate::sync::{Arc, lock};
 
 /// Why a group's leftovers are not to be had.
@@ -30,7 +31,7 @@ impl<T: Send + Sync + 'static> Group<T> {
     /// Refuses from now on what members have still in hand: late acknowledgements of a close that did not wait. The cursors
     /// stay where they are, and gate.
     pub fn fence(&self) {
-        self.lanes.iter().filter(|lane| lane.word.load().is_held()).for_each(|lane| {
+        self.lanes.iter().filter(|lane| !lane.is_quiet()).for_each(|lane| {
             lane.fence();
             self.settle_down(lane);
         });
@@ -60,8 +61,11 @@ impl<T: Send + Sync + 'static> Group<T> {
                     let next = run.first().plus(1);
                     let batch =
                         Batch { lent: Lent::Run(run), home: &self.home, partition: lane.partition, attempt: 1, lost };
-                    visit(&batch.get(0));
-                    (shown, lost) = (shown + 1, 0);
+                    if !lane.is_done(next.minus(1)) {
+                        visit(&batch.get(0));
+                        shown += 1;
+                    }
+                    lost = 0;
                     next
                 }
                 Read::Gap(gap) => {
@@ -82,7 +86,12 @@ impl<T: Send + Sync + 'static> Lane<T> {
         let unused = {
             let mut flight = lock(&self.flight);
             let before = self.gate.epoch();
+            let closed = self.shared.as_ref().map(|shared| (shared, shared.claims.close()));
             self.gate.bump();
+            if let Some((shared, closed)) = closed {
+                let at = self.gate.position();
+                shared.moved(closed, Moved { from: at, to: at });
+            }
             flight.moved(before, self.cursor(), FencedBy::Deleted)
         };
         self.word.nudge();

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::Group;
+use super::claims::Reset;
 use super::error::{CommitError, ControlError, OffsetError};
 use super::fence::FencedBy;
 use super::lane::Lane;
@@ -33,12 +34,22 @@ impl<T: Send + Sync + 'static> Lane<T> {
             // Why it is refused is known to whoever is refused.
             let mut flight = lock(&self.flight);
             let before = self.gate.epoch();
-            let relocated = self.log.relocate_from(&self.gate, from, want);
-            let Relocated { moved, missed } =
-                relocated.map_err(|Fenced { position, .. }| Stays::Elsewhere(position))?;
+            let closed = self.shared.as_ref().map(|shared| (shared, shared.claims.close()));
+            let Relocated { moved, missed } = match self.log.relocate_from(&self.gate, from, want) {
+                Ok(relocated) => relocated,
+                Err(Fenced { position, .. }) => {
+                    if let Some((shared, closed)) = closed {
+                        shared.claims.reopen(closed);
+                    }
+                    return Err(Stays::Elsewhere(position));
+                }
+            };
             unused = flight.moved(before, self.cursor(), FencedBy::Seeked);
             drop(flight);
-            self.count(moved, missed.expired);
+            let Reset { passed, forgotten } =
+                closed.map_or(Reset::default(), |(shared, closed)| shared.moved(closed, moved));
+            self.count(moved, missed.expired, passed);
+            self.counters.replayed.add(forgotten);
             self.word.nudge();
             moved
         };
@@ -51,11 +62,11 @@ impl<T: Send + Sync + 'static> Lane<T> {
 
     /// Of what a seek passes over, what is too old was lost for that reason; the rest is skipped, whether it is still there
     /// or not.
-    fn count(&self, Moved { from, to }: Moved, expired: u64) {
+    fn count(&self, Moved { from, to }: Moved, expired: u64, done: u64) {
         self.counters.replayed.add(from.get().saturating_sub(to.get()));
         let passed = to.get().saturating_sub(from.get());
         self.counters.expired.add(expired);
-        self.counters.skipped.add(passed - expired);
+        self.counters.skipped.add(passed - expired - done);
     }
 }
 
@@ -111,6 +122,7 @@ impl<T: Send + Sync + 'static> Group<T> {
     /// Tells whom a moved cursor concerns, and says where it is.
     fn gone(&self, partition: u32, moved: Moved) -> u64 {
         self.settle_down(&self.lanes[partition as usize]);
+        self.go_over(&self.lanes[partition as usize]);
         self.ring_for(partition as usize);
         self.progress.notify();
         moved.to.get()
@@ -129,7 +141,9 @@ impl<T: Send + Sync + 'static> Group<T> {
 
     /// Whether its cursor is past an offset.
     pub fn has_passed(&self, partition: u32, offset: u64) -> bool {
-        self.lanes.get(partition as usize).is_some_and(|lane| lane.gate.position().get() > offset)
+        self.lanes
+            .get(partition as usize)
+            .is_some_and(|lane| lane.gate.position().get() > offset || lane.is_done(Seq::new(offset)))
     }
 
     /// Whether nothing will be done any more: it was deleted, or stopped and no handler is at work.

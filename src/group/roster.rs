@@ -199,6 +199,11 @@ impl Roster {
         &self.members
     }
 
+    /// Who is in, and who is leaving.
+    pub(super) fn everybody(&self) -> impl Iterator<Item = &Member> {
+        self.members.iter().chain(&self.leaving)
+    }
+
     /// A member that is in, or is leaving.
     pub(super) fn find(&self, id: MemberId) -> Option<&Member> {
         self.members.iter().chain(&self.leaving).find(|member| member.id == id)

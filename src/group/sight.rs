@@ -5,6 +5,7 @@ use super::Group;
 use super::error::ControlError;
 use super::lane::Lane;
 use super::word::{MemberId, PauseReason};
+use crate::seq::Seq;
 use crate::sync::{Arc, Mutex, lock};
 use crate::time::{Span, Time};
 use std::fmt;
@@ -172,6 +173,9 @@ impl<T: Send + Sync + 'static> Lane<T> {
         if self.loses && offset < self.log.earliest().get() && offset >= self.gate.taken().get() {
             return Some(Delivery::Lost);
         }
+        if let Some(shared) = &self.shared {
+            return shared.delivery(Seq::new(offset), now);
+        }
         if offset < stats.committed + stats.in_flight {
             return Some(Delivery::InHand);
         }
@@ -212,7 +216,7 @@ impl<T: Send + Sync + 'static> Group<T> {
 
     /// The partition that an executor is serving in this group at the moment.
     pub fn served_by(&self, executor: u64) -> Option<u32> {
-        self.lanes.iter().find(|lane| lane.counters.serving.get() == executor).map(|lane| lane.partition)
+        self.lanes.iter().find(|lane| lane.is_served_by(executor)).map(|lane| lane.partition)
     }
 
     /// Where a lane stands. `other` says where in other groups an executor is at work.
@@ -226,6 +230,9 @@ impl<T: Send + Sync + 'static> Group<T> {
         let named = |id: MemberId| lock(&self.roster).find(id).map(|member| member.name.clone());
         if word.is_ended() {
             return Err(ControlError::Deleted { group: self.name.clone() });
+        }
+        if let Some(member) = lane.shared.as_ref().and_then(|shared| shared.holder(lane.gate.position())) {
+            return Ok(Standing::AtWork { member });
         }
         if word.is_held() && word.owner() != word.target() {
             let from = named(word.owner()).unwrap_or_else(|| "".into());
@@ -248,7 +255,10 @@ impl<T: Send + Sync + 'static> Group<T> {
             return Ok(Standing::Paused { group, partition });
         }
         let now = self.clock.now();
-        let own = || lane.retrying(now).map(|(_, attempts, wait)| (attempts, wait));
+        let own = || match &lane.shared {
+            Some(shared) => shared.retrying(now),
+            None => lane.retrying(now).map(|(_, attempts, wait)| (attempts, wait)),
+        };
         // Letters go first: while one waits, nothing else is tried.
         if let Some((attempts, wait)) = if word.redrives() { lane.redrives.retrying(now) } else { own() } {
             return Ok(Standing::Retrying { attempts, wait });

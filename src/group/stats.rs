@@ -60,6 +60,32 @@ impl Count {
     }
 }
 
+/// What members count who share a lane; added up with the lane's own counters.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    pub(super) acked: Sum,
+    pub(super) dead: Sum,
+    pub(super) retried: Sum,
+    pub(super) refused: Sum,
+    pub(super) leases_expired: Sum,
+}
+
+/// A counter that several threads add to.
+#[derive(Debug, Default)]
+pub(super) struct Sum(AtomicU64);
+
+impl Sum {
+    pub(super) fn more(&self, n: u64) {
+        // ORD(sum:A) Relaxed: a statistic; what is counted is published by who counts it.
+        self.0.fetch_add(n, Ordering::Relaxed);
+    }
+
+    pub(super) fn get(&self) -> u64 {
+        // ORD(sum:B) Relaxed: a statistic.
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
 /// One partition as its group sees it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]

@@ -113,7 +113,7 @@ impl Raised {
 impl<T: Send + Sync + 'static> Group<T> {
     /// Whether the broker's timer is to look after it.
     pub fn wants_timer(&self) -> bool {
-        self.config.on_lag.is_some() || self.config.storing.is_there() || self.lease().is_some()
+        self.config.on_lag.is_some() || self.config.storing.is_there() || self.config.sharing.is_timed()
     }
 
     /// Looks at the watermark and tells who wants to know; says when to look again, `None`: never. User code.

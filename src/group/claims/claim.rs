@@ -58,7 +58,8 @@ impl Claim {
         Claim { first: self.first.plus(len as u64), len: self.len - len, ..*self }
     }
 
-    pub(super) fn records(&self) -> impl Iterator<Item = Seq> + use<> {
+    /// Its records.
+    pub fn records(&self) -> impl Iterator<Item = Seq> + use<> {
         seqs(self.first, self.end())
     }
 }

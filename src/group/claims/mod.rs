@@ -31,6 +31,7 @@
 //! | record    | claimed(ticket)         | done                  | the claimer: acknowledged or buried                          |
 //! | record    | claimed(ticket)         | pooled                | the claimer, or who ends its claim (expiry), by CAS           |
 //! | record    | pooled                  | claimed(new ticket)   | any member, by CAS                                           |
+//! | record    | claimed(ticket)         | claimed(new ticket)   | who ends its claim in order to bury it, by CAS               |
 //! | record    | any, old epoch          | free or done, new epoch | the mover: the sweep                                       |
 //! | `settled` | s, epoch                | s + k, same epoch     | who made k records done, by CAS                              |
 //! | `settled` |                         | y + kept, new epoch   | the mover                                                    |
@@ -288,6 +289,13 @@ impl Claims {
         self.swap(at, about.pooled(), about.claimed(ticket)).then_some(Claim { first: at, len: 1, epoch, ticket })
     }
 
+    /// Takes the record at `at` away from `claim`, if it is still the claim's.
+    pub fn take_over(&self, claim: Claim, at: Seq) -> Option<Claim> {
+        let (about, ticket) = (self.about(at, claim.epoch), self.ticket());
+        let taken = self.swap(at, about.claimed(claim.ticket), about.claimed(ticket));
+        taken.then_some(Claim { first: at, len: 1, epoch: claim.epoch, ticket })
+    }
+
     /// Moves the cursor over what is done there; from where to where, if it was moved by this call.
     ///
     /// To be called after [`settle`](Self::settle): whoever is last to do so of several at once sees what all have done.
@@ -325,6 +333,14 @@ impl Claims {
     pub fn pending(&self, end: Seq) -> u64 {
         let (settled, committed) = (self.settled(), self.gate.position());
         end.lag_behind(settled.widen(committed)).max(end.lag_behind(committed).min(1))
+    }
+
+    /// The last record that is done; a hint while anybody is at work.
+    pub fn last_done(&self) -> Option<Seq> {
+        let (committed, epoch) = self.gate.snapshot();
+        let next = self.open()?.at;
+        let all = seqs(committed, next).collect::<Vec<_>>();
+        all.into_iter().rev().find(|at| self.stand_in(*at, epoch) == Stand::Done)
     }
 
     /// How many records behind the cursor are done; a hint while anybody is at work.

@@ -45,7 +45,20 @@ impl Claims {
 
     /// After it was moved from `from` to `to`, or taken to a new epoch where it stands: no claim of before holds any more. What
     /// is done behind `to` stays done if the cursor went forward.
-    pub fn reset(&self, Closed { reach, epoch: old, .. }: Closed, from: Seq, to: Seq) -> Reset {
+    pub fn reset(&self, closed: Closed, from: Seq, to: Seq) -> Reset {
+        let reset = self.void(closed, from, to);
+        // ORD(reset_claims:C) Release: what was swept. Pairs with ORD(upcoming:A).
+        self.next.swap(pack(to, self.gate.epoch(), false), Release);
+        reset
+    }
+
+    /// When the lane is over, and its gate, which stands at `at`, in a new epoch: as [`reset`](Self::reset), and nobody claims
+    /// anything any more.
+    pub fn end(&self, closed: Closed, at: Seq) {
+        self.void(closed, at, at);
+    }
+
+    fn void(&self, Closed { reach, epoch: old, .. }: Closed, from: Seq, to: Seq) -> Reset {
         let epoch = self.gate.epoch();
         let (mut reset, mut kept) = (Reset::default(), 0);
         for at in seqs(from.earlier(to), reach) {
@@ -63,8 +76,6 @@ impl Claims {
         // ORD(reset_claims:B) Release: what is done and stays so. Pairs with ORD(settled_at:A). A swap, as below: models do not
         // order a plain store with the exchanges of others.
         self.settled.swap(Stamped::new(to.plus(kept), epoch).word(), Release);
-        // ORD(reset_claims:C) Release: what was swept. Pairs with ORD(upcoming:A).
-        self.next.swap(pack(to, epoch, false), Release);
         reset
     }
 

@@ -1,0 +1,118 @@
+//! What a shared lane is asked, and how it is moved and ended.
+#![forbid(unsafe_code)]
+
+use super::super::Group;
+use super::super::claims::{Closed, Reset, Stand};
+use super::super::context::{self, Id};
+use super::super::lane::Lane;
+use super::super::sight::Delivery;
+use super::super::word::MemberId;
+use super::Shared;
+use crate::ring::Moved;
+use crate::seq::Seq;
+use crate::sync::{Arc, lock};
+use crate::time::Time;
+use std::time::Duration;
+
+impl Shared {
+    /// How many tasks serve it.
+    pub(super) fn members(&self) -> usize {
+        lock(&self.hands).len()
+    }
+
+    /// After the cursor was moved, with the control lock.
+    pub(in crate::group) fn moved(&self, closed: Closed, Moved { from, to }: Moved) -> Reset {
+        self.failed.reset(|| self.claims.reset(closed, from, to))
+    }
+
+    /// When the lane is over, and its gate in a new epoch.
+    pub(in crate::group) fn end(&self, closed: Closed, at: Seq) {
+        self.failed.end(&self.claims, closed, at);
+    }
+
+    /// Whether nobody has anything in hand.
+    pub(in crate::group) fn is_quiet(&self) -> bool {
+        self.hands().iter().all(|hand| hand.is_empty())
+    }
+
+    /// Whether a member has something in hand, of the past or not.
+    pub(in crate::group) fn is_in_hand_of(&self, member: MemberId) -> bool {
+        self.hands().iter().any(|hand| hand.member == member && !hand.is_empty())
+    }
+
+    /// Whether an executor has a record in hand.
+    pub(in crate::group) fn is_served_by(&self, executor: u64) -> bool {
+        self.hands().iter().any(|hand| hand.executor.get() == executor && !hand.is_empty())
+    }
+
+    /// Who has the record at `at` in hand, or else anything.
+    pub(in crate::group) fn holder(&self, at: Seq) -> Option<Arc<str>> {
+        let busy: Vec<_> = self.hands().into_iter().filter(|hand| !hand.is_empty()).collect();
+        let has = |hand: &&Arc<_>| {
+            let held: Option<super::hand::InHand> = super::hand::Hand::held(hand);
+            held.is_some_and(|held| !at.precedes(held.claim.first()) && at.precedes(held.claim.end()))
+        };
+        busy.iter().find(has).or(busy.first()).map(|hand| hand.name.clone())
+    }
+
+    /// Whether waiting on `executor` for the cursor would never end: it has a record in hand itself, or nobody else serves.
+    fn waits_for(&self, executor: Id) -> bool {
+        let hands = self.hands();
+        let own = hands.iter().any(|hand| hand.executor == executor && !hand.is_empty());
+        own || hands.iter().all(|hand| hand.executor == executor)
+    }
+
+    /// How many records are in members' hands.
+    pub(in crate::group) fn in_hand(&self) -> u64 {
+        self.hands().iter().filter_map(|hand| hand.in_force()).map(|held| held.claim.len() as u64).sum()
+    }
+
+    /// What has failed and waits: how often, and when it is tried again.
+    pub(in crate::group) fn retrying(&self, now: Time) -> Option<(u32, Duration)> {
+        let (failures, due) = self.failed.first().filter(|(failures, _)| *failures > 0)?;
+        Some((failures, due.since(now)))
+    }
+
+    /// Where a record behind the cursor stands; `None`: it is done.
+    pub(in crate::group) fn delivery(&self, at: Seq, now: Time) -> Option<Delivery> {
+        Some(match (self.claims.stand(at), self.failed.of(at)) {
+            (Stand::Done, _) => return None,
+            (Stand::Claimed(_), _) => Delivery::InHand,
+            (Stand::Pooled, Some((attempts, due))) if attempts > 0 => {
+                Delivery::RetryScheduled { attempts, wait: due.map_or(Duration::ZERO, |due| due.since(now)) }
+            }
+            (Stand::Pooled | Stand::Free, _) => Delivery::Pending,
+        })
+    }
+}
+
+impl<T: Send + Sync + 'static> Lane<T> {
+    /// Whether the record at `at` is done although the cursor may not have passed it.
+    pub(in crate::group) fn is_done(&self, at: Seq) -> bool {
+        self.shared.as_ref().is_some_and(|shared| shared.claims.stand(at) == Stand::Done)
+    }
+
+    /// Whether no member has anything of it in hand.
+    pub(in crate::group) fn is_quiet(&self) -> bool {
+        !self.word.load().is_held() && self.shared.as_ref().is_none_or(|shared| shared.is_quiet())
+    }
+
+    /// Whether an executor is at work for it.
+    pub(in crate::group) fn is_served_by(&self, executor: u64) -> bool {
+        self.counters.serving.get() == executor
+            || self.shared.as_ref().is_some_and(|shared| shared.is_served_by(executor))
+    }
+}
+
+impl<T: Send + Sync + 'static> Group<T> {
+    /// Whether its members share their lanes.
+    pub(in crate::group) fn shares(&self) -> bool {
+        self.lanes.iter().any(|lane| lane.shared.is_some())
+    }
+
+    /// In a group whose lanes are shared: whether waiting on this thread for a lane would never end. `None` in others.
+    pub(in crate::group) fn shared_waits_here(&self, partition: usize) -> Option<bool> {
+        let shared = self.lanes[partition].shared.as_ref()?;
+        Some(context::current().is_some_and(|here| shared.waits_for(here.executor)))
+    }
+}

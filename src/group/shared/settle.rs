@@ -1,0 +1,129 @@
+//! After the handler: what is done, what is given back, what is given up.
+#![forbid(unsafe_code)]
+
+use super::super::Group;
+use super::super::claims::Claim;
+use super::super::lane::Lane;
+use super::super::letters::Letter;
+use super::Shared;
+use crate::time::Time;
+use std::time::Duration;
+
+/// A lane whose records are settled one by one.
+pub(super) struct Work<'a, T> {
+    pub(super) group: &'a Group<T>,
+    pub(super) lane: &'a Lane<T>,
+    pub(super) shared: &'a Shared,
+}
+
+/// Records of a claim, with how often the first of them has failed. Only one record at a time is claimed again.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Given {
+    pub(super) claim: Claim,
+    pub(super) failures: u32,
+    pub(super) again: bool,
+}
+
+impl Given {
+    /// What comes behind its first `len` records.
+    pub(super) fn behind(self, len: usize) -> Self {
+        let failures = if len == 0 { self.failures } else { 0 };
+        Given { claim: self.claim.behind(len), failures, ..self }
+    }
+
+    /// Its first `len` records.
+    pub(super) fn head(self, len: usize) -> Self {
+        Given { claim: self.claim.head(len), ..self }
+    }
+}
+
+impl<T: Send + Sync + 'static> Work<'_, T> {
+    fn make_done(&self, given: Given, count: impl FnOnce(u64)) -> u64 {
+        let Shared { claims, failed, .. } = self.shared;
+        if given.again { failed.settle(claims, given.claim, count) } else { claims.settle(given.claim, count) }
+    }
+
+    /// The records are acknowledged; false if any were not the claim's any more. The reader has put them down before.
+    pub(super) fn done(&self, given: Given) -> bool {
+        if given.claim.is_empty() {
+            return true;
+        }
+        let done = self.make_done(given, |done| self.shared.tally.acked.more(done));
+        self.after(given.claim, done)
+    }
+
+    fn after(&self, claim: Claim, done: u64) -> bool {
+        let late = claim.len() as u64 - done;
+        if late > 0 {
+            self.late(claim, late);
+        }
+        self.group.go_over(self.lane);
+        if done > 0 {
+            self.group.progress.notify();
+        }
+        late == 0
+    }
+
+    /// What was in hand may have kept what everybody is past.
+    #[cold]
+    fn late(&self, claim: Claim, late: u64) {
+        self.shared.tally.refused.more(late);
+        self.lane.log.gone_on(claim.first(), claim.end());
+    }
+
+    /// The one record is given up: its letter is filed in one step with the exchange that makes it done.
+    #[cold]
+    pub(super) fn bury(&self, given: Given, letter: Letter) {
+        let commit = || match self.make_done(given, |done| self.shared.tally.dead.more(done)) {
+            0 => Err(()),
+            _ => Ok(()),
+        };
+        let (done, out) = match self.group.letters.file(letter, commit) {
+            Ok(out) => (1, out),
+            Err(()) => (0, None),
+        };
+        self.after(given.claim, done);
+        self.group.lose(out);
+    }
+
+    /// The one record has failed so often, and is tried again after this time, by anybody.
+    #[cold]
+    pub(super) fn fail(&self, given: Given, failures: u32, after: Duration) {
+        let due = if after.is_zero() { Time::ZERO } else { self.group.clock.now().after(after) };
+        let Shared { claims, failed, tally, .. } = self.shared;
+        if failed.put(claims, given.claim, given.claim.first(), failures, due) {
+            tally.retried.more(1);
+            self.group.ring_for(self.lane.partition as usize);
+        } else {
+            self.late(given.claim, 1);
+        }
+    }
+
+    /// The records are given back, which counts as nothing.
+    #[cold]
+    pub(super) fn release(&self, given: Given) {
+        let Shared { claims, failed, .. } = self.shared;
+        let mut late = 0;
+        for (nth, at) in given.claim.records().enumerate() {
+            let failures = if nth == 0 { given.failures } else { 0 };
+            late += u64::from(!failed.put(claims, given.claim, at, failures, Time::ZERO));
+        }
+        if late > 0 {
+            self.lane.log.gone_on(given.claim.first(), given.claim.end());
+        }
+        self.group.ring_for(self.lane.partition as usize);
+    }
+}
+
+impl<T: Send + Sync + 'static> Group<T> {
+    /// Moves the cursor over what is done, where members share the lane.
+    pub(in crate::group) fn go_over(&self, lane: &Lane<T>) {
+        let moved = lane.shared.as_ref().and_then(|shared| shared.claims.advance());
+        if let Some((from, to)) = moved {
+            lane.log.not_full().notify();
+            self.progress.notify();
+            // Last: it runs destructors.
+            lane.log.gone_on(from, to);
+        }
+    }
+}

@@ -1,0 +1,440 @@
+//! A member at work in a group whose lanes are shared: the step of one lane, which is everybody's. See the module's picture.
+#![forbid(unsafe_code)]
+
+use super::super::Group;
+use super::super::claims::share;
+use super::super::contain::{contain, drop_contained};
+use super::super::context::{self, Here, Id};
+use super::super::executor::{Place, Step, Task, Turn};
+use super::super::handler::{Deliver, Handlers, Interrupt, Verdict};
+use super::super::lane::{Held, Lane};
+use super::super::outcome::{Failure, Outcome};
+use super::super::record::{Batch, Lent};
+use super::super::redrive;
+use super::super::roster::Member;
+use super::super::settle::{Ran, Settled, settle};
+use super::super::word::{MemberId, Word};
+use super::Shared;
+use super::hand::{Hand, InHand};
+use super::settle::{Given, Work};
+use crate::log::Read;
+use crate::ring::Reader;
+use crate::sync::Arc;
+use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::time::{Clock, Ticks, Time, ticks, ticks_in};
+use crate::wait::{Event, WaitPolicy};
+use std::time::Duration;
+
+/// The longest that finished records stay unacknowledged, as far as handlers are even; and so, the longest that a member keeps
+/// others from the rest of its run.
+const SETTLE_BEHIND: Duration = Duration::from_micros(50);
+
+/// A member's handlers, and its hands on every lane.
+pub(in crate::group) struct ShareTask<T: Send + Sync + 'static, D: Deliver<T>> {
+    group: Arc<Group<T>>,
+    member: MemberId,
+    name: Arc<str>,
+    left: Arc<AtomicBool>,
+    executor: Id,
+    wait: WaitPolicy,
+    slots: Vec<Slot<T>>,
+    handlers: Option<Handlers<D>>,
+    settle_behind: Ticks,
+}
+
+/// One lane.
+struct Slot<T> {
+    lane: Arc<Lane<T>>,
+    reader: Reader<T>,
+    hand: Arc<Hand>,
+    /// The lane's state, of which only the letters are served: if it was dealt to us.
+    held: Option<Box<Held<T>>>,
+    /// The word as we last acted on it.
+    seen: Word,
+    /// The member does not want this partition.
+    unwanted: bool,
+    /// It has been found that the member has left.
+    gone: bool,
+    /// How many records are handed over between two looks at the clock.
+    chunk: usize,
+    /// Whether it is the turn of fresh records.
+    fresh_next: bool,
+}
+
+impl<T: Send + Sync + 'static> Slot<T> {
+    fn work<'a>(&'a self, group: &'a Group<T>) -> Option<Work<'a, T>> {
+        Some(Work { group, lane: &self.lane, shared: self.lane.shared.as_deref()? })
+    }
+
+    fn shared(&self) -> Option<&Shared> {
+        self.lane.shared.as_deref()
+    }
+}
+
+impl<T: Send + Sync + 'static, D: Deliver<T>> ShareTask<T, D> {
+    pub(in crate::group) fn new(
+        group: Arc<Group<T>>,
+        (member, executor): (&Member, Id),
+        wait: WaitPolicy,
+        lanes: &[Arc<Lane<T>>],
+        handlers: Handlers<D>,
+    ) -> Self {
+        let slot = |lane: &Arc<Lane<T>>| {
+            let hand = Hand::new(member.id, member.name.clone(), executor);
+            let unwanted = !member.only.is_empty() && !member.only.contains(&lane.partition);
+            if let Some(shared) = lane.shared.as_ref().filter(|_| !unwanted) {
+                shared.join(&hand);
+            }
+            let reader = lane.log.reader(lane.gate.position()).covered_by(lane.gate.clone());
+            let (seen, lane) = (lane.word.load(), lane.clone());
+            Slot { lane, reader, hand, held: None, seen, unwanted, gone: false, chunk: 1, fresh_next: false }
+        };
+        let slots = lanes.iter().map(slot).collect();
+        let (handlers, settle_behind) = (Some(handlers), ticks_in(SETTLE_BEHIND));
+        let (member, name, left) = (member.id, member.name.clone(), member.left.clone());
+        ShareTask { group, member, name, left, executor, wait, slots, handlers, settle_behind }
+    }
+
+    fn has_left(&self) -> bool {
+        // ORD(left:D) Acquire: as ORD(left:A). Pairs with ORD(left:B), ORD(left:C).
+        self.left.load(Ordering::Acquire)
+    }
+
+    /// Acts on a changed lane word. The step, if it is over with that; else when a letter that waits is due.
+    #[cold]
+    #[inline(never)]
+    fn obey(&mut self, index: usize, turn: Turn) -> Result<Option<Time>, Step> {
+        // Handing over asks assignors, stores and hooks: user code.
+        let _here = context::enter(Here { executor: self.executor, broker: self.group.broker });
+        let left = self.has_left();
+        let slot = &mut self.slots[index];
+        let word = slot.lane.word.load();
+        slot.seen = word;
+        let mine = word.is_of(self.member) && !left;
+        if let Some(held) = slot.held.take_if(|_| !mine || word.is_ended()) {
+            let next = slot.lane.let_go(held);
+            slot.seen = slot.lane.word.load();
+            self.group.handed_over(next, slot.lane.partition as usize);
+        }
+        if word.is_ended() || left {
+            slot.reader.release();
+            if !std::mem::replace(&mut slot.gone, true) {
+                // It had nothing in hand any more before this.
+                self.group.handed_over(MemberId::NOBODY, slot.lane.partition as usize);
+            }
+            return Err(if word.is_ended() { Step::Ended } else { Step::Elsewhere });
+        }
+        if word.paused() != 0 {
+            slot.reader.release();
+            return Err(Step::Paused);
+        }
+        if mine && slot.held.is_none() {
+            if let Some((word, held)) = slot.lane.take(self.member) {
+                (slot.seen, slot.held) = (word, Some(held));
+            }
+        }
+        let Some(held) = &mut slot.held else { return Ok(None) };
+        if let Some(gap) = held.untold.take() {
+            self.group.tell(slot.lane.partition, &gap);
+        }
+        if !slot.seen.redrives() {
+            return Ok(None);
+        }
+        match self.redrives(index, turn) {
+            Step::Backoff { until } => Ok(Some(until)),
+            step => Err(step),
+        }
+    }
+
+    fn redrives(&mut self, index: usize, turn: Turn) -> Step {
+        let (Slot { lane, seen, .. }, Some(handlers)) = (&self.slots[index], &mut self.handlers) else {
+            return Step::Elsewhere;
+        };
+        let interrupt = Interrupt { word: &lane.word, seen: *seen };
+        lane.counters.redriving.set(1);
+        lane.counters.serving.set(turn.executor.get());
+        let step = redrive::serve(&self.group, lane, handlers.of(index), interrupt, turn);
+        lane.counters.serving.set(0);
+        lane.counters.redriving.set(0);
+        step
+    }
+
+    /// Claims something to hand over.
+    fn claim(&mut self, index: usize, most: usize) -> Option<Given> {
+        let (group, slot) = (&*self.group, &mut self.slots[index]);
+        let given = if slot.fresh_next {
+            fresh(group, slot, most).or_else(|| again(group, slot))
+        } else {
+            again(group, slot).or_else(|| fresh(group, slot, most))
+        }?;
+        slot.fresh_next = given.again;
+        let (since, deadline) = group.times_of_claim();
+        slot.hand.take(InHand { claim: given.claim, failures: given.failures, since, deadline, over: false });
+        Some(given)
+    }
+
+    /// Claims something, hands it over, and settles it.
+    fn run(&mut self, index: usize, turn: Turn, most: usize) -> Ran {
+        let Some(given) = self.claim(index, if turn.panic { 1 } else { most }) else { return Ran::Nothing };
+        let ran = self.hand_over(index, turn, given);
+        self.slots[index].hand.put_down();
+        ran
+    }
+
+    fn hand_over(&mut self, index: usize, turn: Turn, mut rest: Given) -> Ran {
+        let mut calls = 0;
+        while !rest.claim.is_empty() {
+            let (group, left) = (&*self.group, &self.left);
+            let (Some(handlers), slot) = (&mut self.handlers, &mut self.slots[index]) else { break };
+            let Slot { lane, reader, seen, .. } = slot;
+            // Not to be had: the cursor was moved meanwhile, and the claim is void.
+            let Read::Ready(run) = lane.log.read(reader, rest.claim.len()) else { break };
+            let (home, partition, attempt) = (&group.home, lane.partition, rest.failures.saturating_add(1));
+            let batch = Batch { lent: Lent::Run(run), home, partition, attempt, lost: 0 };
+            let (mut done, len) = (0, batch.len());
+            let interrupt = Interrupt { word: &lane.word, seen: *seen };
+            let verdict = contain(|| {
+                if turn.panic {
+                    std::panic::resume_unwind(Box::new("a planned fault"));
+                }
+                handlers.of(index).deliver(&batch, &mut done, interrupt)
+            });
+            let settled = if done == len && verdict.is_ok() {
+                None
+            } else {
+                let panicked = |text| Verdict { outcome: Outcome::Retry(Failure::panic(text)), blames: D::BLAMES };
+                Some(settle(group, verdict.unwrap_or_else(panicked), &batch, done))
+            };
+            // Nothing of what is settled now is looked at any more.
+            let failed = usize::from(matches!(settled, Some(Settled::Again { .. } | Settled::Buried(_))));
+            done = if matches!(settled, Some(Settled::Singly { .. })) { 0 } else { done };
+            reader.advance(rest.claim.first().plus((done + failed) as u64));
+            reader.put_down();
+            let Some(work) = slot.work(group) else { break };
+            let whole = work.done(rest.head(done));
+            let one = rest.behind(done).head(1);
+            calls += done + failed;
+            rest = rest.behind(done + failed);
+            match settled {
+                None if whole => {}
+                None => break,
+                Some(Settled::Again { after, failures }) => work.fail(one, failures, after),
+                Some(Settled::Buried(letter)) => work.bury(one, letter),
+                Some(Settled::Singly { .. }) => {
+                    work.shared.tally.retried.more(1);
+                    work.release(rest);
+                    return Ran::Stopped(calls + 1);
+                }
+                Some(Settled::Untouched) => {
+                    work.release(rest);
+                    return Ran::Stopped(calls.max(1));
+                }
+            }
+            // ORD(left:E) Acquire: as ORD(left:A). Pairs with ORD(left:B), ORD(left:C).
+            if slot.lane.word.differs(slot.seen) || left.load(Ordering::Acquire) {
+                if !rest.claim.is_empty() {
+                    work.release(rest);
+                }
+                return Ran::Stopped(calls);
+            }
+        }
+        if rest.claim.is_empty() { Ran::Calls(calls) } else { Ran::Stopped(calls) }
+    }
+
+    /// Fits the number of records between two looks at the clock to what the last ones took.
+    fn adapt(&mut self, index: usize, handled: usize, took: Ticks) {
+        let slot = &mut self.slots[index];
+        if took > self.settle_behind {
+            let fits = (handled as u64).saturating_mul(self.settle_behind) / took.max(1);
+            slot.chunk = usize::try_from(fits).unwrap_or(1).clamp(1, self.group.commit_bound);
+        } else if handled >= slot.chunk {
+            slot.chunk = slot.chunk.saturating_mul(2).clamp(1, self.group.commit_bound);
+        }
+    }
+
+    /// Runs until the budget is used up, there is nothing more, or the lane has to be looked at anew.
+    fn runs(&mut self, index: usize, turn: Turn, letter: Option<Time>) -> Step {
+        let mut handled = 0;
+        let mut began = if turn.adapt { ticks() } else { 0 };
+        loop {
+            let left = turn.budget.saturating_sub(handled);
+            if left == 0 {
+                return Step::Worked { handled, more: true };
+            }
+            let chunk = if turn.adapt { self.slots[index].chunk } else { self.group.commit_bound };
+            match self.run(index, turn, left.min(chunk)) {
+                Ran::Nothing if handled == 0 => return self.idle(index, letter),
+                Ran::Nothing => return Step::Worked { handled, more: false },
+                Ran::Stopped(calls) => return Step::Worked { handled: handled + calls, more: true },
+                Ran::Calls(calls) => {
+                    handled += calls;
+                    if turn.adapt {
+                        let now = ticks();
+                        self.adapt(index, calls, now.wrapping_sub(began));
+                        began = now;
+                    }
+                    let slot = &self.slots[index];
+                    if slot.lane.word.differs(slot.seen) || self.has_left() {
+                        return Step::Worked { handled, more: true };
+                    }
+                    if slot.reader.caught_up() && !slot.shared().is_some_and(|shared| shared.failed.any()) {
+                        return Step::Worked { handled, more: false };
+                    }
+                }
+            }
+        }
+    }
+
+    /// Nothing can be claimed now: until when.
+    fn idle(&self, index: usize, letter: Option<Time>) -> Step {
+        let due = self.slots[index].shared().and_then(|shared| shared.failed.due());
+        match due.into_iter().chain(letter).min() {
+            Some(until) if until <= self.group.clock.now() => Step::Worked { handled: 0, more: true },
+            Some(until) => Step::Backoff { until },
+            None => Step::Waits,
+        }
+    }
+}
+
+/// Claims a record that was given back and is due.
+fn again<T: Send + Sync + 'static>(group: &Group<T>, slot: &mut Slot<T>) -> Option<Given> {
+    let Shared { claims, failed, .. } = slot.lane.shared.as_deref()?;
+    if !failed.any() {
+        return None;
+    }
+    let (claim, failures) = failed.take(claims, group.clock.now())?;
+    slot.reader.jump(claim.first());
+    Some(Given { claim, failures, again: true })
+}
+
+/// Claims a run of records that nobody has had in hand.
+fn fresh<T: Send + Sync + 'static>(group: &Group<T>, slot: &mut Slot<T>, most: usize) -> Option<Given> {
+    let Slot { lane, reader, .. } = slot;
+    let shared = lane.shared.as_deref()?;
+    loop {
+        let place = shared.claims.upcoming()?;
+        if reader.position() != place.at() {
+            reader.jump(place.at());
+        }
+        let ready = lane.log.end().lag_behind(place.at());
+        let most = share(ready, shared.members(), most.min(group.longest_run()));
+        // Read first, so that its page is held when it is claimed.
+        let Read::Ready(run) = lane.log.read(reader, most) else { return None };
+        let len = run.len();
+        if let Some(claim) = shared.claims.claim(place, len) {
+            return Some(Given { claim, failures: 0, again: false });
+        }
+        reader.put_down();
+    }
+}
+
+impl<T: Send + Sync + 'static, D: Deliver<T>> Task for ShareTask<T, D> {
+    fn lanes(&self) -> usize {
+        self.slots.len()
+    }
+
+    fn place(&self, lane: usize) -> Place {
+        let (topic, group) = (self.group.topic.clone(), self.group.name.clone());
+        Place { topic, group, member: self.name.clone(), partition: self.slots[lane].lane.partition }
+    }
+
+    fn step(&mut self, index: usize, turn: Turn) -> Step {
+        let slot = &self.slots[index];
+        if slot.unwanted {
+            return Step::Elsewhere;
+        }
+        let word = slot.lane.word.load();
+        let looks = slot.seen != word || !word.is_plain() || (word.is_of(self.member) && slot.held.is_none());
+        let mut letter = None;
+        if looks || slot.gone || self.has_left() {
+            match self.obey(index, turn) {
+                Ok(due) => letter = due,
+                Err(step) => return step,
+            }
+        }
+        let _here = context::enter(Here { executor: turn.executor, broker: self.group.broker });
+        self.runs(index, turn, letter)
+    }
+
+    fn ready(&self, index: usize) -> bool {
+        let slot = &self.slots[index];
+        let word = slot.lane.word.load();
+        if slot.unwanted {
+            return false;
+        }
+        if word.is_ended() || self.has_left() {
+            return !slot.gone;
+        }
+        if word.paused() != 0 {
+            return slot.held.is_some() && !word.is_of(self.member);
+        }
+        let Some(shared) = slot.shared() else { return false };
+        let letters = word.redrives() && slot.held.is_some() && slot.lane.redrives.is_ready();
+        let owns = word.is_of(self.member);
+        let fresh = || shared.claims.upcoming().is_some_and(|place| place.at().precedes(slot.lane.log.end()));
+        let due = || shared.failed.any() && shared.failed.next(self.group.clock.now()).is_some();
+        letters || owns != slot.held.is_some() || due() || fresh()
+    }
+
+    fn event(&self, index: usize) -> Option<&Event> {
+        let word = self.slots[index].lane.word.load();
+        let takes_data =
+            word.paused() == 0 && !word.is_ended() && !self.slots[index].gone && !self.slots[index].unwanted;
+        takes_data.then(|| self.source(index))
+    }
+
+    fn source(&self, index: usize) -> &Event {
+        self.slots[index].lane.log.not_empty()
+    }
+
+    fn next(&self, index: usize) -> Option<u64> {
+        let slot = &self.slots[index];
+        let shared = slot.shared().filter(|_| !slot.gone && !slot.unwanted)?;
+        if slot.held.is_some() && slot.lane.word.load().redrives() {
+            if let Some(next) = slot.lane.redrives.next() {
+                return Some(next);
+            }
+        }
+        let again = if shared.failed.any() { shared.failed.next(self.group.clock.now()) } else { None };
+        let place = shared.claims.upcoming()?.at();
+        match again {
+            Some(again) if !slot.fresh_next || !place.precedes(slot.lane.log.end()) => Some(again),
+            _ => Some(place.get()),
+        }
+    }
+
+    fn wait(&self) -> WaitPolicy {
+        self.wait
+    }
+
+    fn clock(&self) -> &Arc<dyn Clock> {
+        &self.group.clock
+    }
+
+    fn finished(&self) -> bool {
+        self.has_left() && self.slots.iter().all(|slot| slot.held.is_none() && slot.hand.is_empty())
+    }
+}
+
+impl<T: Send + Sync + 'static, D: Deliver<T>> Drop for ShareTask<T, D> {
+    /// Leaves, gives back what it has in hand, and drops the handlers: user code, contained, under no lock, and as one of our
+    /// handlers.
+    fn drop(&mut self) {
+        let _here = context::enter(Here { executor: self.executor, broker: self.group.broker });
+        self.group.leave(self.member);
+        for slot in &mut self.slots {
+            slot.reader.release();
+            if let (Some(held), Some(work)) = (slot.hand.held(), slot.work(&self.group)) {
+                work.release(Given { claim: held.claim, failures: held.failures, again: false });
+            }
+            slot.hand.put_down();
+            let next = slot.held.take().map_or(MemberId::NOBODY, |held| slot.lane.let_go(held));
+            if let Some(shared) = slot.shared() {
+                shared.leave(&slot.hand);
+            }
+            self.group.handed_over(next, slot.lane.partition as usize);
+        }
+        self.group.forget(self.member);
+        drop_contained(self.handlers.take());
+    }
+}
