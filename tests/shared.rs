@@ -47,6 +47,7 @@ fn sorted(inboxes: &[Inbox]) -> Vec<u64> {
     all
 }
 
+// B-E5
 #[test]
 fn members_share_a_partition_and_each_record_is_handed_over_once() {
     for (seed, capacity) in (1..).zip(CAPACITIES) {
@@ -364,6 +365,7 @@ fn stuck(config: GroupConfig<u64>) -> (Lab, Topic<u64>, Group<u64>, Stuck) {
     (lab, topic, group, stuck)
 }
 
+// B-E5
 #[test]
 fn a_handler_that_hangs_holds_up_only_its_record_and_the_room_behind_it() {
     let (lab, topic, group, stuck) = stuck(queue());
@@ -383,6 +385,7 @@ fn a_handler_that_hangs_holds_up_only_its_record_and_the_room_behind_it() {
     assert_eq!((balanced(&group).acked(), balanced(&group).lanes[0].committed), (16, 16));
 }
 
+// B-E5
 #[test]
 fn a_lease_that_is_over_hands_the_record_to_another_and_the_late_one_is_refused() {
     let (lab, topic, group, stuck) = stuck(queue().lease(ms(100)).retry(Retry::constant(5, ms(7))));

@@ -53,6 +53,7 @@ fn publish(topic: &ringlog::Topic<u64>) -> [thread::JoinHandle<()>; 2] {
     })
 }
 
+// B-E5
 #[test]
 fn members_that_fail_leave_and_come_back_do_every_record_once() {
     for capacity in [1, 3, 64, 1_024] {

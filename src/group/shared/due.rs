@@ -3,7 +3,7 @@
 
 use super::super::Group;
 use super::super::claims::Claim;
-use super::super::flight::EXPIRED;
+use super::super::fence::EXPIRED;
 use super::super::lane::Lane;
 use super::super::lease::Straggler;
 use super::super::letters::{Letter, Origin};

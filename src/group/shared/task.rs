@@ -96,8 +96,7 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> ShareTask<T, D> {
     }
 
     fn has_left(&self) -> bool {
-        // ORD(left:D) Acquire: as ORD(left:A). Pairs with ORD(left:B), ORD(left:C).
-        self.left.load(Ordering::Acquire)
+        has_left(&self.left)
     }
 
     /// Acts on a changed lane word. The step, if it is over with that; else when a letter that waits is due.
@@ -230,8 +229,7 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> ShareTask<T, D> {
                     return Ran::Stopped(calls.max(1));
                 }
             }
-            // ORD(left:E) Acquire: as ORD(left:A). Pairs with ORD(left:B), ORD(left:C).
-            if slot.lane.word.differs(slot.seen) || left.load(Ordering::Acquire) {
+            if slot.lane.word.differs(slot.seen) || has_left(left) {
                 if !rest.claim.is_empty() {
                     work.release(rest);
                 }
@@ -294,6 +292,11 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> ShareTask<T, D> {
             None => Step::Waits,
         }
     }
+}
+
+fn has_left(left: &AtomicBool) -> bool {
+    // ORD(left:E) Acquire: the leaver's re-deal comes before. Pairs with ORD(left:B), ORD(left:C).
+    left.load(Ordering::Acquire)
 }
 
 /// Claims a record that was given back and is due.
