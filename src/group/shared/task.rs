@@ -2,23 +2,21 @@
 #![forbid(unsafe_code)]
 
 use super::super::Group;
-use super::super::claims::share;
 use super::super::contain::{contain, drop_contained};
 use super::super::context::{self, Here, Id};
 use super::super::executor::{Place, Step, Task, Turn};
 use super::super::handler::{Deliver, Handlers, Interrupt, Verdict};
-use super::super::lane::{Held, Lane};
+use super::super::lane::Lane;
 use super::super::outcome::{Failure, Outcome};
 use super::super::record::{Batch, Lent};
 use super::super::redrive;
 use super::super::roster::Member;
 use super::super::settle::{Ran, Settled, settle};
-use super::super::word::{MemberId, Word};
-use super::Shared;
-use super::hand::{Hand, InHand};
-use super::settle::{Given, Work};
+use super::super::word::MemberId;
+use super::hand::InHand;
+use super::settle::Given;
+use super::slot::{Slot, again, fresh};
 use crate::log::Read;
-use crate::ring::Reader;
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::time::{Clock, Ticks, Time, ticks, ticks_in};
@@ -42,35 +40,6 @@ pub(in crate::group) struct ShareTask<T: Send + Sync + 'static, D: Deliver<T>> {
     settle_behind: Ticks,
 }
 
-/// One lane.
-struct Slot<T> {
-    lane: Arc<Lane<T>>,
-    reader: Reader<T>,
-    hand: Arc<Hand>,
-    /// The lane's state, of which only the letters are served: if it was dealt to us.
-    held: Option<Box<Held<T>>>,
-    /// The word as we last acted on it.
-    seen: Word,
-    /// The member does not want this partition.
-    unwanted: bool,
-    /// It has been found that the member has left.
-    gone: bool,
-    /// How many records are handed over between two looks at the clock.
-    chunk: usize,
-    /// Whether it is the turn of fresh records.
-    fresh_next: bool,
-}
-
-impl<T: Send + Sync + 'static> Slot<T> {
-    fn work<'a>(&'a self, group: &'a Group<T>) -> Option<Work<'a, T>> {
-        Some(Work { group, lane: &self.lane, shared: self.lane.shared.as_deref()? })
-    }
-
-    fn shared(&self) -> Option<&Shared> {
-        self.lane.shared.as_deref()
-    }
-}
-
 impl<T: Send + Sync + 'static, D: Deliver<T>> ShareTask<T, D> {
     pub(in crate::group) fn new(
         group: Arc<Group<T>>,
@@ -79,17 +48,7 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> ShareTask<T, D> {
         lanes: &[Arc<Lane<T>>],
         handlers: Handlers<D>,
     ) -> Self {
-        let slot = |lane: &Arc<Lane<T>>| {
-            let hand = Hand::new(member.id, member.name.clone(), executor);
-            let unwanted = !member.only.is_empty() && !member.only.contains(&lane.partition);
-            if let Some(shared) = lane.shared.as_ref().filter(|_| !unwanted) {
-                shared.join(&hand);
-            }
-            let reader = lane.log.reader(lane.gate.position()).covered_by(lane.gate.clone());
-            let (seen, lane) = (lane.word.load(), lane.clone());
-            Slot { lane, reader, hand, held: None, seen, unwanted, gone: false, chunk: 1, fresh_next: false }
-        };
-        let slots = lanes.iter().map(slot).collect();
+        let slots = lanes.iter().map(|lane| Slot::new(lane, member, executor)).collect();
         let (handlers, settle_behind) = (Some(handlers), ticks_in(SETTLE_BEHIND));
         let (member, name, left) = (member.id, member.name.clone(), member.left.clone());
         ShareTask { group, member, name, left, executor, wait, slots, handlers, settle_behind }
@@ -297,38 +256,6 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> ShareTask<T, D> {
 fn has_left(left: &AtomicBool) -> bool {
     // ORD(left:E) Acquire: the leaver's re-deal comes before. Pairs with ORD(left:B), ORD(left:C).
     left.load(Ordering::Acquire)
-}
-
-/// Claims a record that was given back and is due.
-fn again<T: Send + Sync + 'static>(group: &Group<T>, slot: &mut Slot<T>) -> Option<Given> {
-    let Shared { claims, failed, .. } = slot.lane.shared.as_deref()?;
-    if !failed.any() {
-        return None;
-    }
-    let (claim, failures) = failed.take(claims, group.clock.now())?;
-    slot.reader.jump(claim.first());
-    Some(Given { claim, failures, again: true })
-}
-
-/// Claims a run of records that nobody has had in hand.
-fn fresh<T: Send + Sync + 'static>(group: &Group<T>, slot: &mut Slot<T>, most: usize) -> Option<Given> {
-    let Slot { lane, reader, .. } = slot;
-    let shared = lane.shared.as_deref()?;
-    loop {
-        let place = shared.claims.upcoming()?;
-        if reader.position() != place.at() {
-            reader.jump(place.at());
-        }
-        let ready = lane.log.end().lag_behind(place.at());
-        let most = share(ready, shared.members(), most.min(group.longest_run()));
-        // Read first, so that its page is held when it is claimed.
-        let Read::Ready(run) = lane.log.read(reader, most) else { return None };
-        let len = run.len();
-        if let Some(claim) = shared.claims.claim(place, len) {
-            return Some(Given { claim, failures: 0, again: false });
-        }
-        reader.put_down();
-    }
 }
 
 impl<T: Send + Sync + 'static, D: Deliver<T>> Task for ShareTask<T, D> {

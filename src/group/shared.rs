@@ -31,6 +31,7 @@ mod failed;
 mod hand;
 mod lane;
 mod settle;
+mod slot;
 mod task;
 
 pub(super) use task::ShareTask;
