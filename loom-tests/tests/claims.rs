@@ -2,6 +2,7 @@
 //! all that is done and nothing else; a move of the cursor leaves nobody's claim in force and no record behind.
 #![cfg(ringlog_loom)]
 
+use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::thread;
 use loom_tests::{Model, Tally, must_fail};
@@ -216,6 +217,60 @@ fn a_seek_over_the_first_record_beside_a_member_at_work() {
 #[test]
 fn closed_only_after_the_move_what_was_done_is_lost_count_of() {
     must_fail("closed_only_after_the_move_what_was_done_is_lost_count_of", 2, "the books", |_| moved(|_| (), 0, false));
+}
+
+/// What a handler does with a record, which is one thread's at a time: loom's cell fails the model if it is not.
+struct Effects([UnsafeCell<u64>; 2]);
+
+impl Effects {
+    fn touch(&self, at: u64) {
+        // SAFETY: loom's cell: it fails the model if another thread's access is not ordered with this one.
+        self.0[at as usize % 2].with_mut(|cell| unsafe { *cell += 1 });
+    }
+}
+
+// A record that is given back is another member's after what the first one did with it, and a producer's after what both did.
+#[test]
+fn what_was_done_with_a_record_comes_before_whoever_has_it_next() {
+    Model::new("claims, effects").at_least(50).run(&["again", "too early", "no room", "pushed"], |tally| {
+        let (lane, mut pen) = full(2);
+        let effects = Arc::new(Effects([UnsafeCell::new(0), UnsafeCell::new(0)]));
+        let first = {
+            let effects = effects.clone();
+            spawn(&lane, move |lane| {
+                let mut reader = lane.ring.reader(Seq::ZERO);
+                let both = lane.claim(&mut reader, 2).expect("nobody else claims fresh ones");
+                effects.touch(0);
+                assert!(lane.claims.give_back(both, Seq::ZERO));
+                effects.touch(1);
+                assert_eq!(lane.done(both.behind(1)), 1);
+            })
+        };
+        let second = {
+            let (effects, seen) = (effects.clone(), tally.clone());
+            spawn(&lane, move |lane| match lane.claims.take_again(Seq::ZERO, 0) {
+                Some(again) => {
+                    effects.touch(0);
+                    assert_eq!(lane.done(again), 1);
+                    seen.saw("again");
+                }
+                None => seen.saw("too early"),
+            })
+        };
+        let (seen, end) = (tally.clone(), lane.clone());
+        let producer = thread::spawn(move || match pen.try_push(2) {
+            // The cursor has passed at least one: which, it says itself.
+            Ok(_) => {
+                (0..end.gate.position().get()).for_each(|at| effects.touch(at));
+                seen.saw("pushed");
+            }
+            Err(_) => seen.saw("no room"),
+        });
+        first.join().unwrap();
+        second.join().unwrap();
+        producer.join().unwrap();
+        lane.finish();
+    });
 }
 
 // The lease of a reader ends, another one acknowledges its records, and a producer wants the room: the reader reads on.
