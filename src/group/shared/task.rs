@@ -70,7 +70,7 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> ShareTask<T, D> {
         slot.seen = word;
         let mine = word.is_of(self.member) && !left;
         if let Some(held) = slot.held.take_if(|_| !mine || word.is_ended()) {
-            let next = slot.lane.let_go(held);
+            let next = slot.lane.let_go(self.member, held).unwrap_or(MemberId::NOBODY);
             slot.seen = slot.lane.word.load();
             self.group.handed_over(next, slot.lane.partition as usize);
         }
@@ -358,7 +358,8 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> Drop for ShareTask<T, D> {
                 work.release(Given { claim: held.claim, failures: held.failures, again: false });
             }
             slot.hand.put_down();
-            let next = slot.held.take().map_or(MemberId::NOBODY, |held| slot.lane.let_go(held));
+            let next =
+                slot.held.take().and_then(|held| slot.lane.let_go(self.member, held)).unwrap_or(MemberId::NOBODY);
             if let Some(shared) = slot.shared() {
                 shared.leave(&slot.hand);
             }
