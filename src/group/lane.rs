@@ -32,7 +32,6 @@ use crate::ring::{Gate, Peek, Reader, Start};
 use crate::seq::Seq;
 use crate::sync::{Arc, CachePadded, Mutex, lock};
 use crate::time::{Clock, Time};
-use std::fmt;
 use std::sync::OnceLock;
 
 /// One (group, partition).
@@ -348,18 +347,6 @@ impl<T: Send + Sync + 'static> Lane<T> {
                 debug_assert!(stats.balances(), "the books do not balance: {stats:?}");
             }
         }
-    }
-}
-
-impl<T> fmt::Debug for Lane<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Lane({}, {:?})", self.partition, self.word.load())
-    }
-}
-
-impl<T> fmt::Debug for Held<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Held(next {:?}, failures {})", self.next, self.failures)
     }
 }
 

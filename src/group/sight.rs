@@ -3,7 +3,7 @@
 
 use super::Group;
 use super::error::ControlError;
-use super::lane::Lane;
+use super::lane::{Held, Lane};
 use super::word::{MemberId, PauseReason};
 use crate::seq::Seq;
 use crate::sync::{Arc, Mutex, lock};
@@ -275,5 +275,17 @@ impl<T: Send + Sync + 'static> Group<T> {
     /// The first offset of a partition that is not committed.
     pub fn committed(&self, partition: u32) -> Result<u64, ControlError> {
         Ok(self.lane(partition)?.gate.position().get())
+    }
+}
+
+impl<T> fmt::Debug for Lane<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Lane({}, {:?})", self.partition, self.word.load())
+    }
+}
+
+impl<T> fmt::Debug for Held<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Held(next {:?}, failures {})", self.next, self.failures)
     }
 }
