@@ -54,6 +54,20 @@ fn bench(partitions: u32, config: GroupConfig<u64>) -> Bench {
 }
 
 #[test]
+fn a_consumer_that_finds_nothing_does_not_wake_itself_where_records_may_be_lost_either() {
+    let topic = TopicConfig::<u64>::new().capacity(4).drop_oldest();
+    let broker = Broker::new();
+    let topic = broker.create_topic("t", topic).unwrap();
+    let (group, count) = (topic.group("g", GroupConfig::earliest()).unwrap(), Arc::<Count>::default());
+    let (mut consumer, waker) = (group.consumer("c").unwrap(), count.clone().into());
+    for _ in 0..3 {
+        assert_eq!(waiting(&mut consumer, &waker), None);
+        assert!(consumer.try_poll(1).unwrap().is_empty());
+    }
+    assert_eq!(count.take(), 0);
+}
+
+#[test]
 fn a_waker_is_woken_once_when_there_may_be_something() {
     let Bench { topic, group, count, waker, _broker, .. } = bench(2, GroupConfig::earliest());
     let mut consumer = group.consumer("c").unwrap();

@@ -18,7 +18,7 @@
 //! | event                                               | new epoch | `next`    | failures                          |
 //! |-----------------------------------------------------|-----------|-----------|-----------------------------------|
 //! | the last batch is released, or nacked from o on     | no        | its first, or o | none; those from o on       |
-//! | an earlier batch is released, or nacked             | yes       | its first | none; its own                     |
+//! | an earlier batch is released, or nacked             | yes       | committed | none; its own                     |
 //! | all is nacked                                       | yes       | committed | all                               |
 //! | the lease expires, at `now >= deadline`             | yes       | committed | all                               |
 //! | the consumer goes                                   | yes       | committed | none                              |
@@ -254,13 +254,14 @@ impl Flight {
         (again, unused)
     }
 
-    /// What is handed out next is the record at `to`, which was handed out before: in a new epoch, if anybody else may have it
-    /// in hand.
-    pub(super) fn rewind(&mut self, to: Seq, why: FencedBy, bump: impl FnOnce() -> u32) {
+    /// What is handed out next is the record at `to`, which was handed out before. If anybody else may have it in hand, that is
+    /// in a new epoch, in which nobody can settle what lies before it either: then all of it comes again.
+    pub(super) fn rewind(&mut self, to: Seq, at: Cursor, why: FencedBy, bump: impl FnOnce() -> u32) {
         if to.precedes(self.last) {
-            self.end_epoch(bump(), why);
+            self.rewind_all(at, why, bump);
+        } else {
+            self.next = to;
         }
-        (self.next, self.last) = (to, self.last.earlier(to));
     }
 
     /// All that is in flight comes again, in a new epoch. Says what it was.

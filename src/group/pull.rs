@@ -31,6 +31,8 @@ pub(super) struct News {
     pub(super) passed_on: Option<(MemberId, MemberId)>,
     /// Records come again that whoever waits does not know of.
     pub(super) again: bool,
+    /// Something was in flight when the operation began.
+    pub(super) flew: bool,
     /// The record at the cursor is to be given up.
     pub(super) spent: bool,
     pub(super) unused: Vec<Cause>,
@@ -113,6 +115,7 @@ impl<T: Send + Sync + 'static> Lane<T> {
         let mut news = News::default();
         let at = self.cursor();
         let why = if self.word.load().is_ended() { FencedBy::Deleted } else { FencedBy::Trimmed };
+        news.flew = flight.in_flight(at.committed).is_some();
         news.unused = flight.follow(at, why);
         if now.is_some_and(|now| flight.is_over(at, now)) {
             let which = flight.rewind_all(at, FencedBy::Expired, || self.gate.bump());
@@ -142,7 +145,7 @@ impl<T: Send + Sync + 'static> Lane<T> {
         news.spent = flight.has_spent(at);
         if flight.is_idle(at) && !news.spent {
             news.passed_on = Some((holder, self.shut(flight, at)));
-            news.again |= self.loses; // there may be a gap that was not to be passed before
+            news.again |= self.loses && news.flew; // there may be a gap that was not to be passed before
         }
     }
 }
@@ -168,7 +171,7 @@ impl<T: Send + Sync + 'static> Group<T> {
     }
 
     pub(super) fn spread(&self, lane: &Lane<T>, news: News, in_hand: Option<&Batch<'_, T>>) {
-        let News { passed_on, again, spent, unused } = news;
+        let News { passed_on, again, spent, unused, .. } = news;
         drop(unused);
         let partition = lane.partition as usize;
         match passed_on {

@@ -123,7 +123,7 @@ impl<T: Send + Sync + 'static> Group<T> {
                         return Err(Refusal::Fenced(FencedBy::AlreadyAcked));
                     }
                     let first = from.map_or(ticket.from, Seq::new).later(at.committed);
-                    flight.rewind(first, FencedBy::Rewound, || lane.gate.bump());
+                    flight.rewind(first, at, FencedBy::Rewound, || lane.gate.bump());
                     first.get()..from.map_or(ticket.to.get(), |_| first.get() + 1)
                 }
             };
@@ -172,7 +172,7 @@ impl<T: Send + Sync + 'static> Group<T> {
         self.fly(lane, None, |flight, at, again| {
             if flight.is_current(ticket, at).is_ok() {
                 let first = ticket.from.later(at.committed);
-                flight.rewind(first, FencedBy::Rewound, || lane.gate.bump());
+                flight.rewind(first, at, FencedBy::Rewound, || lane.gate.bump());
                 *again = true;
             }
         });

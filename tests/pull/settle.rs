@@ -143,6 +143,20 @@ fn an_earlier_batch_that_is_released_takes_the_later_ones_back_with_it() {
 }
 
 #[test]
+fn batches_released_in_whatever_order_are_all_handed_out_again() {
+    for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
+        let lab = Lab::new(1);
+        let (topic, group) = group(&lab, 100, forever());
+        topic.publish_batch(0..6).unwrap();
+        let mut consumer = group.consumer("c").unwrap();
+        let mut receipts: [Option<Receipt>; 3] = std::array::from_fn(|_| Some(consumer.try_poll(2).unwrap().detach()));
+        order.into_iter().for_each(|one| drop(receipts[one].take()));
+        assert_eq!(figures(&group), (0, 0, 0), "{order:?}");
+        assert_eq!(peek(&mut consumer), [0, 1, 2, 3, 4, 5], "{order:?}");
+    }
+}
+
+#[test]
 fn nack_from_splits_a_batch_into_done_failed_and_released() {
     let lab = Lab::new(1);
     let (topic, group) = group(&lab, 100, forever());

@@ -96,9 +96,10 @@ impl Lane {
 
     fn rewind(&mut self, to: u64, why: &'static str) {
         if to < self.last {
-            self.end_epoch(why);
+            self.rewind_all(why); // nobody could settle what lies before it any more
+        } else {
+            self.next = to;
         }
-        (self.next, self.last) = (to, self.last.min(to));
     }
 
     fn rewind_all(&mut self, why: &'static str) -> std::ops::Range<u64> {

@@ -43,12 +43,13 @@ fn only_what_is_in_flight_is_acknowledged() {
 #[test]
 fn the_last_batch_goes_back_in_its_epoch_and_an_earlier_one_ends_it() {
     let (mut flight, one, two) = two();
-    flight.rewind(seq(2), FencedBy::Rewound, || panic!("no need for a new epoch"));
+    flight.rewind(seq(2), at(0, 7), FencedBy::Rewound, || panic!("no need for a new epoch"));
     assert_eq!((flight.next(), flight.epoch()), (seq(2), 7));
     let again = flight.hand_out(seq(5), None);
     assert_eq!(again, two);
-    flight.rewind(seq(0), FencedBy::Rewound, || 8);
-    assert_eq!((flight.next(), flight.epoch()), (seq(0), 8));
+    flight.hand_out(seq(6), None);
+    flight.rewind(seq(2), at(0, 7), FencedBy::Rewound, || 8);
+    assert_eq!((flight.next(), flight.epoch()), (seq(0), 8), "nobody can settle the first one any more");
     assert_eq!(flight.is_current(two, at(0, 8)), Err(FencedBy::Rewound));
     assert_eq!(flight.is_current(one, at(0, 8)), Err(FencedBy::Rewound));
 }
@@ -73,13 +74,13 @@ fn a_record_on_its_last_attempt_is_alone_and_then_it_is_spent() {
     let retry = Retry::constant(2, Duration::ZERO);
     assert_eq!(flight.limit(9, &Retry::never()), 1);
     assert_eq!(flight.fail(3..4, Cause::Nacked, &retry).0, 1);
-    flight.rewind(seq(2), FencedBy::Rewound, || unreachable!());
+    flight.rewind(seq(2), at(2, 7), FencedBy::Rewound, || unreachable!());
     assert_eq!(flight.limit(9, &retry), 1, "2, which comes before it");
     flight.hand_out(seq(3), None);
     assert_eq!((flight.limit(9, &retry), flight.limit(9, &Retry::never().unlimited())), (1, 9));
     flight.hand_out(seq(4), None);
     assert_eq!(flight.fail(3..4, Cause::Failed(Failure::new("no")), &retry).0, 0);
-    flight.rewind(seq(3), FencedBy::Rewound, || unreachable!());
+    flight.rewind(seq(3), at(2, 7), FencedBy::Rewound, || unreachable!());
     assert!(flight.next_is_spent());
     assert!(flight.take_spent(at(2, 7)).is_none(), "what is before it comes first");
     drop(flight.acked(seq(3)));
