@@ -60,7 +60,7 @@ pub use group::{
     SubscribeError,
 };
 #[cfg(not(ringlog_loom))]
-pub use group::{Consumer, FencedBy, Owned, OwnedRecord, PollError, Polled, PolledIter, Receipt, SettleError};
+pub use group::{Consumer, FencedBy, OwnedBatch, OwnedRecord, PollError, Polled, PolledIter, Receipt, SettleError};
 #[cfg(not(ringlog_loom))]
 pub use group::{Order, Pollable, Readiness, Straggler};
 pub use log::{Retain, Timestamps};

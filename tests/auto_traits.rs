@@ -63,7 +63,7 @@ fn handles_of_shareable_payloads_cross_threads() {
     both!(Producer<String>, PublishError<String>, Letter, Gap, PartitionStats);
     both!(ringlog::Last<String>, ringlog::LastValue<String>, ringlog::LastValues<String, u64>);
     both!(Record<'static, String>, Batch<'static, String>);
-    both!(ringlog::Consumer<String>, ringlog::Receipt, ringlog::Owned<String>, ringlog::Select);
+    both!(ringlog::Consumer<String>, ringlog::Receipt, ringlog::OwnedBatch<String>, ringlog::Select);
 }
 
 #[cfg(target_os = "linux")]

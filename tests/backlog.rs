@@ -125,7 +125,7 @@ fn of_several_partitions_the_largest_backlog_is_the_topic_s_and_who_did_not_ask_
     let leased = broker.create_topic("leased", TopicConfig::<u64>::leased(1, 4)).unwrap();
     leased.group("g", GroupConfig::leased()).unwrap();
     leased.publish_batch(0..3).unwrap();
-    assert_eq!(leased.counts().largest_backlog, Some(3), "the lease broker's topics ask for it");
+    assert_eq!(leased.counts().largest_backlog, Some(3), "topics with leases ask for it");
 
     let plain = broker.create_topic("plain", TopicConfig::<u64>::new()).unwrap();
     plain.group("g", GroupConfig::earliest()).unwrap();

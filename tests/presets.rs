@@ -39,6 +39,20 @@ fn the_handbook_s_group_is_what_the_long_way_of_saying_it_makes() {
     assert_eq!(Broker::CLOSE_LIMIT, Duration::from_secs(2));
 }
 
+// X30
+#[test]
+fn the_leased_group_is_what_the_long_way_of_saying_it_makes() {
+    let broker = Broker::new();
+    let topic = broker.create_topic("orders", TopicConfig::<u64>::leased(2, 3)).unwrap();
+    assert_eq!((topic.partitions(), topic.capacity()), (2, 3));
+    topic.group("g", GroupConfig::leased()).unwrap();
+    let at_once = Retry::constant(1, Duration::ZERO).unlimited();
+    assert_eq!([1, 2, 1_000].map(|attempt| at_once.delay_after(attempt)), [Duration::ZERO; 3]);
+    let long = |retry| GroupConfig::latest().retry(retry).letters(0).lease(Duration::from_secs(30));
+    topic.group("g", long(at_once)).unwrap();
+    assert!(topic.group("g", long(Retry::constant(1, MS).unlimited())).is_err(), "with another pause");
+}
+
 fn rule(name: &str) -> Option<TopicConfig<u64>> {
     name.starts_with("auto").then(|| TopicConfig::new().capacity(name.len()))
 }

@@ -3,8 +3,8 @@ mod lab;
 
 use lab::{CAPACITIES, Inbox, Lab, balanced, group};
 use ringlog::{
-    Batch, Broker, Consumer, GroupConfig, LaneStats, Member, Outcome, Pick, Record, Retain, Retry, SeekTo, Topic,
-    TopicConfig, Worker,
+    Batch, Broker, Canceller, Consumer, GroupConfig, LaneStats, Member, Outcome, Pick, PollError, Polled, Record,
+    Retain, Retry, SeekTo, Select, SettleError, Topic, TopicConfig, Worker,
 };
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, LazyLock, Mutex, mpsc};
@@ -435,7 +435,7 @@ fn a_bounded_blocking_queue_is_a_topic_of_one_partition_and_one_group_that_polls
     }
 }
 
-// B-E10: acknowledged before the work, or after all of it
+// B-E10, X8: acknowledged before the work, or after all of it
 #[test]
 fn who_polls_chooses_at_most_once_by_acknowledging_first_and_at_least_once_by_doing_so_last() {
     let lab = Lab::new(1);
@@ -459,4 +459,40 @@ fn who_polls_chooses_at_most_once_by_acknowledging_first_and_at_least_once_by_do
     assert!(work(&values).is_err());
     drop(batch);
     assert_eq!(consumer.try_poll(5).unwrap().offsets(), 0..5, "all of it comes again, what had succeeded too");
+}
+
+/// Takes what was polled, and says that it is done.
+fn file<T: Copy + Send + Sync + 'static>(batch: Polled<'_, T>, done: &mut Vec<T>) -> Result<(), SettleError> {
+    done.extend(batch.iter().map(|record| *record));
+    batch.ack()
+}
+
+#[test]
+fn a_worker_that_polls_several_topics_does_all_there_is_and_stops() {
+    let broker = Broker::new();
+    let orders = broker.create_topic("orders", TopicConfig::<u64>::new()).unwrap();
+    let notes = broker.create_topic("notes", TopicConfig::<char>::new()).unwrap();
+    let mut new_orders = orders.group("desk", GroupConfig::earliest()).unwrap().consumer("desk-1").unwrap();
+    let mut new_notes = notes.group("desk", GroupConfig::earliest()).unwrap().consumer("desk-1").unwrap();
+    let stop = Canceller::new();
+    let cancelled = stop.clone();
+    let worker = thread::spawn(move || {
+        let (mut select, mut billed, mut filed) = (Select::new(), Vec::new(), Vec::new());
+        while let Some(which) = select.wait_or_cancel(&[&new_orders, &new_notes], Duration::MAX, &stop) {
+            match which {
+                0 => file(new_orders.try_poll(100).unwrap(), &mut billed).unwrap(),
+                _ => file(new_notes.try_poll(100).unwrap(), &mut filed).unwrap(),
+            }
+        }
+        (new_orders, billed, filed)
+    });
+    orders.publish_batch(0..1_000).unwrap();
+    notes.publish_batch('a'..='z').unwrap();
+    cancelled.cancel(); // what is there is done all the same
+    let (mut left, billed, filed) = worker.join().unwrap();
+    assert_eq!((billed, filed), ((0..1_000).collect(), ('a'..='z').collect()));
+    broker.close(Some(LONG));
+    assert!(matches!(left.try_poll(1).map(|batch| batch.len()), Err(PollError::Closed { .. })));
+    let select = Select::new().wait(&[&left], Duration::MAX);
+    assert_eq!(select, Some(0), "who is over is found, so that a loop ends");
 }

@@ -64,6 +64,7 @@ fn members_share_a_partition_and_each_record_is_handed_over_once() {
     }
 }
 
+// B-31, X7, X8: done one by one, in whatever order
 #[test]
 fn a_record_that_fails_holds_up_nobody_and_comes_again_when_its_wait_is_over() {
     for capacity in CAPACITIES {
@@ -385,7 +386,7 @@ fn a_handler_that_hangs_holds_up_only_its_record_and_the_room_behind_it() {
     assert_eq!((balanced(&group).acked(), balanced(&group).lanes[0].committed), (16, 16));
 }
 
-// B-E5
+// B-E5, X9, X36
 #[test]
 fn a_lease_that_is_over_hands_the_record_to_another_and_the_late_one_is_refused() {
     let (lab, topic, group, stuck) = stuck(queue().lease(ms(100)).retry(Retry::constant(5, ms(7))));

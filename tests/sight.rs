@@ -49,7 +49,8 @@ fn why(topic: &Topic<u64>) -> String {
 fn why_a_partition_is_full_is_told_down_to_the_cause() {
     for capacity in 1..=4 {
         let Lab { clock, topic, manual, broker: _broker } = lab(1, capacity);
-        let full = |cause: &str| format!("t/0 is full ({capacity} records): group 'slow' stands at 0: {cause}");
+        let records = if capacity == 1 { "record" } else { "records" };
+        let full = |cause: &str| format!("t/0 is full ({capacity} {records}): group 'slow' stands at 0: {cause}");
         let retry = Retry::constant(3, 5 * SECOND);
         let slow = topic.group("slow", GroupConfig::earliest().retry(retry)).unwrap();
         assert_eq!(why(&topic), "it is not full");
@@ -102,7 +103,7 @@ fn a_handler_at_work_is_named_also_where_its_worker_keeps_another_group_waiting(
     assert_eq!(busy.standing(1), Ok(Standing::AtWork { member: "b".into() }));
     assert_eq!([busy.standing(0), late.standing(0)], [Ok(elsewhere("b")), Ok(elsewhere("l"))]);
     let sentence =
-        "t/0 is full (1 records): group 'busy' stands at 0: what runs 'b' is at work for group 'busy' in partition 1";
+        "t/0 is full (1 record): group 'busy' stands at 0: what runs 'b' is at work for group 'busy' in partition 1";
     assert_eq!(
         why(&topic).replace("'late'", "'busy'").replace("'l'", "'b'"),
         sentence,

@@ -5,7 +5,7 @@ use super::group::Group;
 use crate::group::{Consumer, SubscribeError};
 
 impl<T: Send + Sync + 'static> Group<T> {
-    /// Adds a member that polls: see [`Consumer`].
+    /// Adds a member that polls: see [`Consumer`]. It leaves when it is dropped.
     ///
     /// # Errors
     ///

@@ -128,7 +128,7 @@ fn describe<T: Send + Sync + 'static>(group: &Inner<T>, all: &[Arc<Inner<T>>]) -
 }
 
 /// "1 topic", "2 topics".
-fn many(n: usize, what: &str) -> String {
+fn many(n: u64, what: &str) -> String {
     if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") }
 }
 
@@ -139,15 +139,15 @@ fn below(f: &mut fmt::Formatter<'_>, indent: &str, part: &dyn fmt::Display) -> f
 
 impl fmt::Display for BrokerDescription {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "broker, {:?}, {}", self.state, many(self.topics.len(), "topic"))?;
+        write!(f, "broker, {:?}, {}", self.state, many(self.topics.len() as u64, "topic"))?;
         self.topics.iter().try_for_each(|topic| below(f, "", topic))
     }
 }
 
 impl fmt::Display for TopicDescription {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let partitions = many(self.partitions.len(), "partition");
-        write!(f, "{} of {}, {partitions} of {} records", self.name, self.holds, self.capacity)?;
+        let partitions = many(self.partitions.len() as u64, "partition");
+        write!(f, "{} of {}, {partitions} of {}", self.name, self.holds, many(self.capacity, "record"))?;
         for it in &self.partitions {
             write!(f, "\n  {}: log {}..{}, {} kept", it.partition, it.earliest, it.end, it.retained())?;
             match self.passed(it.partition) {
@@ -166,9 +166,10 @@ impl fmt::Display for TopicDescription {
 impl fmt::Display for GroupDescription {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let GroupDescription { stats, assignment, standing } = self;
-        let members = if assignment.is_empty() { "no member".to_owned() } else { many(assignment.len(), "member") };
+        let members =
+            if assignment.is_empty() { "no member".to_owned() } else { many(assignment.len() as u64, "member") };
         let (lag, acked, dead) = (stats.lag(), stats.acked(), stats.dead());
-        let letters = many(stats.letters, "letter");
+        let letters = many(stats.letters as u64, "letter");
         write!(f, "{}, {members}, lag {lag}, {acked} acked, {dead} dead, {letters}", stats.group)?;
         for of in assignment {
             write!(f, "\n  {} has {:?}", of.member, of.partitions)?;
@@ -183,7 +184,7 @@ impl fmt::Display for GroupDescription {
                 (lane.skipped, "skipped"),
                 (lane.expired, "expired"),
                 (lane.retried, "retried"),
-                (lane.leases_expired, "leases expired"),
+                (lane.leases_expired, if lane.leases_expired == 1 { "lease expired" } else { "leases expired" }),
             ];
             counts.iter().filter(|(n, _)| *n > 0).try_for_each(|(n, what)| write!(f, ", {n} {what}"))?;
             if lane.pending > 0 {

@@ -122,7 +122,8 @@ pub struct Limiting {
 
 impl fmt::Display for Full {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{} full ({} records)", self.topic, self.partition, self.capacity)?;
+        let records = if self.capacity == 1 { "record" } else { "records" };
+        write!(f, "{}/{} full ({} {records})", self.topic, self.partition, self.capacity)?;
         if !self.waited.is_zero() {
             write!(f, " after {}", Span(self.waited))?;
         }

@@ -135,7 +135,7 @@ impl<'a, T: Send + Sync + 'static> NewMember<'a, T> {
         self
     }
 
-    /// Joins as a member that polls.
+    /// Joins as a member that polls, on whatever thread has it: [`run`](Self::run) and [`wait`](Self::wait) say nothing to it.
     ///
     /// # Errors
     ///

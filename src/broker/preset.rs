@@ -14,13 +14,13 @@ impl Broker {
 }
 
 impl<T> TopicConfig<T> {
-    /// The handbook broker's topic: one partition of 1,024 records, kept until every group has passed them and their room is
+    /// A retained log, pushed to groups: one partition of 1,024 records, kept until every group has passed them and their room is
     /// needed ([`Retain::Backlog`]), publishes that wait one second at most, and coarse times, so that groups may start and
     /// seek by time. Keys go by crc32, and what has none in turn.
     ///
     /// For topics of which a group that comes late may miss nothing. Without a group a partition fills up, and from then on
     /// every publish waits and fails until there is one; [`new`](Self::new) keeps nobody waiting for groups to come. Members
-    /// that run as the handbook's do are told [`Run::ThreadPerLane`](crate::Run::ThreadPerLane). What the preset sets against the defaults is a table in `docs/recipes.md` ("The handbook preset").
+    /// that are to have a thread for each partition say [`Run::ThreadPerLane`](crate::Run::ThreadPerLane). What the preset sets against the defaults is a table in `docs/recipes.md` ("The handbook preset").
     ///
     /// ```
     /// use ringlog::{Broker, GroupConfig, Run, TopicConfig};
@@ -41,7 +41,7 @@ impl<T> TopicConfig<T> {
 }
 
 impl<T> TopicConfig<T> {
-    /// The lease broker's topic: `partitions` of `capacity` records each, which are dropped as soon as every group has acknowledged
+    /// A log that groups work off under leases: `partitions` of `capacity` records each, which are dropped as soon as every group has acknowledged
     /// them ([`Retain::Unacked`]; nobody listening, nothing kept), keys that go where Java's `String.hashCode` says
     /// ([`JavaString`]), and publishes that wait as long as their caller says.
     ///
@@ -71,17 +71,18 @@ impl<T> TopicConfig<T> {
 }
 
 impl<T> GroupConfig<T> {
-    /// The lease broker's group: starts behind the last record; what is not acknowledged within 30 seconds is handed out again, as
+    /// A group with leases: starts behind the last record; what is not acknowledged within 30 seconds is handed out again, as
     /// is what was nacked, at once and as often as it takes; nothing is ever buried.
     ///
-    /// The lease is one for each partition, and every poll begins it anew. See [`TopicConfig::leased`].
+    /// A consumer has one lease for each partition, and every batch begins it anew. A handler has one for each record, and is not
+    /// renewed: after 30 seconds with one record another member takes over. See [`lease`](Self::lease) and [`TopicConfig::leased`].
     pub fn leased() -> Self {
         Self::latest().retry(Retry::constant(1, Duration::ZERO).unlimited()).letters(0).lease(Duration::from_secs(30))
     }
 }
 
 impl<T: Clone + Send + Sync + 'static> GroupConfig<T> {
-    /// The handbook broker's group: starts at the earliest record, delivers a record three times at most with pauses of 1 ms
+    /// A group that is called and keeps what it gives up on: starts at the earliest record, delivers a record three times at most with pauses of 1 ms
     /// and 2 ms (doubled up to 50 ms where there are more attempts), and keeps 1,024 letters with clones of their records.
     ///
     /// Against the defaults: the start is said, pauses have a shorter cap, and letters keep their records, so that they can

@@ -53,16 +53,18 @@ impl Select {
     }
 
     /// The place among `consumers` of one that has something to hand out now, or whose polls will say that nothing will come any
-    /// more; `None` when `limit` is over, by the clock of the first one (`Duration::MAX`: for ever), or if there are none. Those
+    /// more ([`PollError::Closed`](crate::PollError::Closed): end the loop on it); `None` when `limit` is over, by the clock of the first one (`Duration::MAX`: for ever), or if there are none. Those
     /// that have something take turns.
     ///
     /// Somebody else may be faster, so a `try_poll` that follows may find nothing all the same. Costs a look at each partition of
-    /// each consumer, and where it has to wait, a place in the list of each.
+    /// each consumer, and where it has to wait, a place in the list of each. For a `Vec` of consumers:
+    /// `consumers.iter().map(|one| one as &dyn Pollable).collect::<Vec<_>>()`, anew for each wait.
     pub fn wait(&mut self, consumers: &[&dyn Pollable], limit: Duration) -> Option<usize> {
         self.find(consumers, limit, None)
     }
 
-    /// As [`wait`](Self::wait); a `cancel` ends the wait as if its time were up.
+    /// As [`wait`](Self::wait); a `cancel` ends the wait as if its time were up. Who has something is found all the same, so a loop on
+    /// this goes on until there is nothing left, and then ends; to stop before, ask [`Canceller::is_cancelled`].
     pub fn wait_or_cancel(
         &mut self,
         consumers: &[&dyn Pollable],

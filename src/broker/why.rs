@@ -29,7 +29,8 @@ pub struct WhyFull {
 impl fmt::Display for WhyFull {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let WhyFull { topic, partition, capacity, group, offset, because } = self;
-        write!(f, "{topic}/{partition} is full ({capacity} records)")?;
+        let records = if *capacity == 1 { "record" } else { "records" };
+        write!(f, "{topic}/{partition} is full ({capacity} {records})")?;
         match (group, because) {
             (None, _) => write!(f, ": no group has read it, from {offset} on, and it is kept until one comes"),
             (Some(group), None) => write!(f, ": group '{group}' stands at {offset}"),

@@ -6,7 +6,7 @@ mod poll;
 mod polled;
 mod ready;
 
-pub use owned::{Owned, OwnedRecord};
+pub use owned::{OwnedBatch, OwnedRecord};
 pub use poll::PollError;
 pub use polled::{Polled, PolledIter};
 pub use ready::{Pollable, Readiness};
@@ -25,11 +25,11 @@ use crate::sync::atomic::AtomicBool;
 use crate::wait::{Bell, Event, Sleeper, Wake};
 use std::fmt;
 
-/// A member of a group that asks for records, and says itself when they are done.
+/// A member of a group that asks for records, and says itself when they are done. Drop it to leave.
 ///
 /// It is dealt partitions like every member. What it was handed is *in flight* until it is settled: acknowledged, nacked, or
-/// released. Of one partition it may have several batches in flight, and they are acknowledged in order. Dropped, it
-/// leaves: what it has in flight is released, and handed to whoever gets the partition.
+/// released. Of one partition it may have several batches in flight, and they are acknowledged in order: an ack covers the
+/// earlier ones. Dropped, it leaves: what it has in flight is released, and handed to whoever gets the partition.
 ///
 /// ```
 /// use ringlog::{Broker, GroupConfig, TopicConfig};
@@ -46,6 +46,36 @@ use std::fmt;
 /// }
 /// batch.ack()?;
 /// assert_eq!(group.stats().acked(), 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// What fails is said with [`nack_from`](Polled::nack_from): what came before is done, what comes behind is not held against anybody.
+///
+/// ```
+/// use ringlog::{Broker, Failure, GroupConfig, TopicConfig};
+/// use std::time::Duration;
+///
+/// let broker = Broker::new();
+/// let topic = broker.create_topic("orders", TopicConfig::<String>::new())?;
+/// let group = topic.group("billing", GroupConfig::earliest())?;
+/// topic.publish_batch(["7", "seven", "8"].map(String::from))?;
+/// let mut consumer = group.consumer("billing-1")?;
+/// let mut sum = 0;
+/// while group.lag() > 0 {
+///     let mut batch = consumer.poll(10, Duration::MAX)?; // after a nack: when the pause of the group's retry is over
+///     let wrong = batch.iter().find_map(|order| match order.parse::<u32>() {
+///         Ok(cents) => {
+///             sum += cents;
+///             None
+///         }
+///         Err(why) => Some((order.offset(), why)),
+///     });
+///     match wrong {
+///         None => batch.ack()?,
+///         Some((offset, why)) => batch.nack_from(offset, Failure::new(why))?,
+///     }
+/// }
+/// assert_eq!((sum, group.stats().acked(), group.stats().dead()), (15, 2, 1));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Consumer<T: Send + Sync + 'static> {
@@ -121,7 +151,8 @@ impl<T: Send + Sync + 'static> Consumer<T> {
         &self.name
     }
 
-    /// Everything up to `offset` of a partition is done, whoever of this consumer's batches it is in.
+    /// Everything up to `offset` of a partition is done, whichever of this consumer's batches it is in. For who keeps offsets instead of
+    /// receipts: [detach](Polled::detach) each batch and [forget](std::mem::forget) its receipt, which leaves it in flight.
     ///
     /// # Errors
     ///
@@ -130,14 +161,14 @@ impl<T: Send + Sync + 'static> Consumer<T> {
         match self.group.lanes.get(partition as usize) {
             Some(lane) => self.group.ack(lane, Who::All(self.id), Some(offset)),
             None => {
-                let group = self.group.name().clone();
-                Err(SettleError::NotInFlight { group, partition, offset, in_flight: None })
+                let (topic, group) = (self.group.home.topic.clone(), self.group.name().clone());
+                Err(SettleError::NotInFlight { topic, group, partition, offset, in_flight: None })
             }
         }
     }
 
     /// All that this consumer has in flight of a partition failed: a failed attempt for each record, all of which come again.
-    /// Nothing in flight: nothing happens.
+    /// Nothing in flight, or no such partition: nothing happens.
     pub fn nack(&mut self, partition: u32) {
         if let Some(lane) = self.group.lanes.get(partition as usize) {
             let nacked = self.group.nack(lane, Who::All(self.id), None, None, None);

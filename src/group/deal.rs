@@ -90,8 +90,8 @@ impl<T: Send + Sync + 'static> Group<T> {
     ) -> Result<Member, SubscribeError> {
         let partitions = u32::try_from(self.lanes.len()).unwrap_or(u32::MAX);
         if let Some(&partition) = only.iter().find(|partition| **partition >= partitions) {
-            let (group, member) = (self.name.clone(), name.clone());
-            return Err(SubscribeError::NoPartition { group, member, partition, partitions });
+            let (topic, group, member) = (self.home.topic.clone(), self.name.clone(), name.clone());
+            return Err(SubscribeError::NoPartition { topic, group, member, partition, partitions });
         }
         lock(&self.roster).add(&self.name, name, seats, only)
     }

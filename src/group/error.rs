@@ -137,7 +137,7 @@ pub enum SubscribeError {
     },
     /// A thread for each lane needs a handler for each: `subscribe_with`.
     #[error(
-        "member '{member}' of group '{group}' wants a thread for each lane, but has one handler; use subscribe_with"
+        "member '{member}' of group '{group}' wants a thread for each lane, but has one handler; use subscribe_with, or subscribe_batch_with"
     )]
     OneHandler {
         /// The group.
@@ -146,8 +146,12 @@ pub enum SubscribeError {
         member: Arc<str>,
     },
     /// It wants a partition that the topic has not.
-    #[error("member '{member}' of group '{group}' wants partition {partition}, of {partitions}")]
+    #[error(
+        "member '{member}' of group '{group}' wants partition {partition} of topic '{topic}', which has {partitions}, from 0 on"
+    )]
     NoPartition {
+        /// The topic.
+        topic: Arc<str>,
         /// The group.
         group: Arc<str>,
         /// The name.

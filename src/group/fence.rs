@@ -22,7 +22,8 @@ pub enum FencedBy {
     Deleted,
     /// The cursor was so far behind that it was moved.
     Trimmed,
-    /// It was nacked, or something before it was nacked or released; it is handed out again.
+    /// It was nacked, or another batch of its partition was nacked or released, which takes along what was handed out with it; it
+    /// is handed out again.
     Rewound,
     /// It was given up, and has a letter.
     Buried,
@@ -38,7 +39,7 @@ impl fmt::Display for FencedBy {
             FencedBy::Seeked => "the group's cursor was moved",
             FencedBy::Deleted => "the group was deleted, or its broker closed",
             FencedBy::Trimmed => "the group was too far behind",
-            FencedBy::Rewound => "it was nacked, or something before it was not acknowledged",
+            FencedBy::Rewound => "it was nacked, or another batch of its partition was nacked or released",
             FencedBy::Buried => "it was given up",
             FencedBy::AlreadyAcked => "it was acknowledged before",
         })

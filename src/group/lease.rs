@@ -136,13 +136,24 @@ impl<T> GroupConfig<T> {
         self
     }
 
-    /// How long a [`Consumer`](crate::Consumer) may keep what it polled without acknowledging it (default: as long as it likes):
-    /// from `now >= deadline` on, all that is in flight of the partition is handed out again, to it or to whoever has the
-    /// partition by then, and what it still has cannot be settled any more. It counts as a failed attempt of each record, of
-    /// the kind `"expired"`.
+    /// How long a member may keep records: a [consumer](crate::Consumer) what it polled, a handler the record it is called with
+    /// (default: as long as it likes). From `now >= deadline` on, what it makes of them is refused, each counts a failed
+    /// attempt of the kind `"expired"`, and they come again at once, without a pause; or are buried, where that was their last attempt.
     ///
-    /// One lease for each partition, from the moment in which a batch is handed out; the next batch begins it anew. Who polls
-    /// in vain, and the broker's timer, find that it is over, and wake who waits for records.
+    /// **How long.** Longer than the slowest record takes, by a good margin. What takes longer is handled again, beside the
+    /// first time, and after the attempts that [`Retry`](crate::Retry) allows it is buried, although each time succeeded. Where nobody knows how
+    /// long work takes: a retry that is [unlimited](crate::Retry::unlimited), or [`lease_renewed_up_to`](Self::lease_renewed_up_to).
+    ///
+    /// **Consumers.** One lease for each partition, from the moment in which a batch is handed out; the next batch begins it anew. Who
+    /// polls in vain, and the broker's timer, find that it is over, and wake who waits for records. Nothing renews it but that
+    /// next batch, and [`Receipt::extend`](crate::Receipt::extend).
+    ///
+    /// **Handlers.** A member that does not hang takes over at once; see [`on_expired`](Self::on_expired). Handlers are
+    /// then handed one record at a time, with a short lock and a look at the clock for each. (With [`Order::Shared`] a lease is for what
+    /// a member took at once, and nothing has to be taken over.) [`Record::extend`](crate::Record::extend) tells a handler
+    /// whether the record is still its own.
+    ///
+    /// "Leases" in `docs/delivery.md` and in `docs/consumers.md` says more.
     ///
     /// ```
     /// use ringlog::{Broker, BrokerConfig, GroupConfig, ManualClock, SettleError, TopicConfig};
@@ -156,7 +167,7 @@ impl<T> GroupConfig<T> {
     /// let mut consumer = group.consumer("billing-1")?;
     /// let receipt = consumer.try_poll(10)?.detach();
     /// clock.advance(Duration::from_secs(30));
-    /// assert_eq!(receipt.ack().unwrap_err().to_string(), "offset 0 of partition 0 cannot be settled for billing any more: its lease expired");
+    /// assert_eq!(receipt.ack().unwrap_err().to_string(), "orders/0: offset 0 cannot be settled for billing any more: its lease expired");
     /// assert_eq!(consumer.try_poll(10)?.get(0).map(|order| order.attempt()), Some(2));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -165,7 +176,11 @@ impl<T> GroupConfig<T> {
         self
     }
 
-    /// A lease may be [extended](crate::Receipt::extend), up to this long in all (default: not at all).
+    /// A lease may be renewed, up to this long in all (default: not at all).
+    ///
+    /// A handler's is renewed by itself for as long as the handler runs: so this is when it is over, counted from when the record
+    /// was handed over, and [`lease`](Self::lease) is the step in which it gets there. A consumer's is not renewed by itself:
+    /// [`Receipt::extend`](crate::Receipt::extend) does it, as far as this long after the last batch of the partition was handed out. So it is no limit for who polls on.
     pub fn lease_renewed_up_to(mut self, longest: Duration) -> Self {
         self.sharing.renewed = Some(longest);
         self

@@ -62,7 +62,7 @@ pub mod word;
 
 pub use assign::{Assignor, Deal, RoundRobinAssignor, StickyAssignor};
 pub use config::{ConfigError, GroupConfig, LETTERS};
-pub use consumer::{Consumer, Owned, OwnedRecord, PollError, Pollable, Polled, PolledIter, Readiness};
+pub use consumer::{Consumer, OwnedBatch, OwnedRecord, PollError, Pollable, Polled, PolledIter, Readiness};
 pub use deal::Assignment;
 pub use error::{CommitError, ControlError, GroupError, OffsetError, StoreFailure, SubscribeError};
 pub use executor::{Executor, Place, PlaceError, Run, Seat, Step, Task, Turn};

@@ -18,6 +18,8 @@ pub enum SettleError {
     /// That record was not handed out to whoever asks, or was settled before. Settle what is in flight.
     #[error("offset {offset} is not in flight for {group} ({})", said(in_flight.as_ref()))]
     NotInFlight {
+        /// The topic.
+        topic: Arc<str>,
         /// The group.
         group: Arc<str>,
         /// The partition.
@@ -28,8 +30,10 @@ pub enum SettleError {
         in_flight: Option<Range<u64>>,
     },
     /// It was handed out once and does not count any more; if it is not done, it comes again, to whoever polls then.
-    #[error("{} of partition {partition} cannot be settled for {group} any more: {reason}", spelled(offsets))]
+    #[error("{topic}/{partition}: {} cannot be settled for {group} any more: {reason}", spelled(offsets))]
     Fenced {
+        /// The topic.
+        topic: Arc<str>,
         /// The group.
         group: Arc<str>,
         /// The partition.
@@ -85,6 +89,9 @@ impl<T: Send + Sync + 'static> Settles for Group<T> {
 /// The right to settle a batch that was [detached](crate::Polled::detach) from its records: from any thread, at any time, also
 /// when its consumer is gone.
 ///
+/// Not for work on several batches of one partition at the same time: an ack covers all that was handed out of the partition before,
+/// done or not. Acknowledge in the order of the offsets, or give each thread a partition of its own.
+///
 /// Dropped, it releases what it has: that is handed out again, and is no failed attempt. Forgotten
 /// ([`std::mem::forget`]), it leaves it in flight until the group's [lease](crate::GroupConfig::lease) is over, or its
 /// consumer goes.
@@ -129,8 +136,8 @@ impl Receipt {
         self.ticket.map_or(0..0, |ticket| ticket.from.get()..ticket.to.get())
     }
 
-    /// Everything is done, and with it all that was handed out of the partition before. Stored when this returns; short, and
-    /// waits for nobody. Of nothing: nothing happens.
+    /// Everything is done, and with it all that was handed out of the partition before, whether its receipt was used or not. Stored when
+    /// this returns; short, and waits for nobody. Of nothing: nothing happens.
     ///
     /// # Errors
     ///
@@ -176,8 +183,9 @@ impl Receipt {
     }
 
     /// Has the lease of all that is in flight in the partition last for `by` from now on, as far as
-    /// [`lease_renewed_up_to`](crate::GroupConfig::lease_renewed_up_to) allows; never shortens it. Says how long it lasts now
-    /// ([`Duration::MAX`] without a lease).
+    /// [`lease_renewed_up_to`](crate::GroupConfig::lease_renewed_up_to) allows, and says how long it lasts then ([`Duration::MAX`]
+    /// without a lease). **Look at what it returns**: it may be less than asked for, and without that setting nothing is extended and this says what is left.
+    /// A consumer's lease is not renewed by itself. Of nothing: zero.
     ///
     /// # Errors
     ///

@@ -40,13 +40,16 @@ impl<'a, T> Record<'a, T> {
         self.home.closing.has_begun()
     }
 
-    /// Keeps the record in hand for `by` from now at least, as far as the
-    /// [limit](crate::GroupConfig::lease_renewed_up_to) of the group's lease goes, which without one is the lease itself. Says
-    /// how long it is then this handler's, by the broker's clock; never shorter than before. One short lock. Without a lease,
-    /// and of a redriven record, nobody takes it away: [`Duration::MAX`].
+    /// For a handler: keeps the record in hand for `by` from now, as far as the group's lease goes, and says how long it is this
+    /// handler's then, by the broker's clock. **Look at what it returns**: it may be less than asked for. Never shorter than before. One
+    /// short lock.
     ///
-    /// What a consumer was handed is extended by its receipt. While a handler runs, its lease is renewed by itself: this is for the handler that wants to know whether what it is about
-    /// to do still counts.
+    /// With [`lease_renewed_up_to`](crate::GroupConfig::lease_renewed_up_to) a lease is renewed by itself while the handler runs,
+    /// and that is how far it goes; without, nothing is extended, and this says what is left. So this is for the handler that wants
+    /// to know whether what it is about to do still counts.
+    ///
+    /// [`Duration::MAX`] where it knows of no lease: in a group without one, of a redriven record, in a group with
+    /// [`Order::Shared`](crate::Order::Shared), and of what a consumer polled, which its [receipt](crate::Receipt::extend) extends.
     ///
     /// # Errors
     ///

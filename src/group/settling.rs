@@ -205,21 +205,21 @@ impl<T: Send + Sync + 'static> Group<T> {
 
     #[cold]
     fn refused(&self, lane: &Lane<T>, who: Who, offset: Option<u64>, refusal: Refusal) -> SettleError {
-        let (group, partition) = (self.name.clone(), lane.partition);
+        let (topic, group, partition) = (self.home.topic.clone(), self.name.clone(), lane.partition);
         match (refusal, who) {
             (Refusal::Fenced(reason), Who::Batch(ticket)) => {
-                SettleError::Fenced { group, partition, offsets: ticket.from.get()..ticket.to.get(), reason }
+                SettleError::Fenced { topic, group, partition, offsets: ticket.from.get()..ticket.to.get(), reason }
             }
             (Refusal::Fenced(reason), Who::All(_)) => {
                 let at = offset.unwrap_or(0);
-                SettleError::Fenced { group, partition, offsets: at..at.saturating_add(1), reason }
+                SettleError::Fenced { topic, group, partition, offsets: at..at.saturating_add(1), reason }
             }
             (Refusal::NotInFlight(in_flight), Who::Batch(ticket)) => {
                 let offset = offset.unwrap_or(ticket.to.get() - 1);
-                SettleError::NotInFlight { group, partition, offset, in_flight }
+                SettleError::NotInFlight { topic, group, partition, offset, in_flight }
             }
             (Refusal::NotInFlight(in_flight), Who::All(_)) => {
-                SettleError::NotInFlight { group, partition, offset: offset.unwrap_or(0), in_flight }
+                SettleError::NotInFlight { topic, group, partition, offset: offset.unwrap_or(0), in_flight }
             }
         }
     }

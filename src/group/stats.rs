@@ -99,7 +99,7 @@ pub struct LaneStats {
     pub committed: u64,
     /// Behind the last record.
     pub end: u64,
-    /// Records done by a handler.
+    /// Records done by a handler, or acknowledged by a consumer.
     pub acked: u64,
     /// Records buried.
     pub dead: u64,
@@ -172,7 +172,7 @@ impl GroupStats {
         self.lanes.iter().map(of).sum()
     }
 
-    /// Records done by a handler.
+    /// Records done by a handler, or acknowledged by a consumer.
     pub fn acked(&self) -> u64 {
         self.sum(|lane| lane.acked)
     }

@@ -32,7 +32,8 @@ impl fmt::Display for LagAlarm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let LagAlarm { topic, group, lag, high, raised } = self;
         let what = if *raised { "lags by" } else { "has caught up to" };
-        write!(f, "{topic}: {group} {what} {lag} records, watermark {high}")
+        let records = if *lag == 1 { "record" } else { "records" };
+        write!(f, "{topic}: {group} {what} {lag} {records}, watermark {high}")
     }
 }
 

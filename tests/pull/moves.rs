@@ -60,7 +60,10 @@ fn a_member_may_want_certain_partitions_and_gets_those_and_no_others() {
     lab.settle();
     assert_eq!(of("c"), Some(vec![0, 1, 2]));
     let refused = group.member("x").partition(3).consumer().unwrap_err();
-    assert_eq!(refused.to_string(), "member 'x' of group 'g' wants partition 3, of 3");
+    assert_eq!(
+        refused.to_string(),
+        "member 'x' of group 'g' wants partition 3 of topic 'orders', which has 3, from 0 on"
+    );
     assert!(matches!(group.consumer("c").unwrap_err(), SubscribeError::Duplicate { .. }));
 }
 
@@ -139,7 +142,7 @@ fn what_is_in_flight_is_seen_by_whom_and_how_much() {
     assert_eq!(group.standing(0), Ok(Standing::Moving { from: "c".into(), to: Some("d".into()) }));
     lab.clock.advance(30 * SECOND);
     assert_eq!(group.standing(0), Ok(Standing::Retrying { attempts: 2, wait: Duration::ZERO }));
-    assert!(group.describe().to_string().contains("1 leases expired"));
+    assert!(group.describe().to_string().contains(", 1 lease expired"));
     next.try_poll(1).unwrap().ack().unwrap();
     assert_eq!(state(0), Delivery::Acked);
 }

@@ -13,7 +13,7 @@ fn fenced(settled: Result<(), SettleError>) -> FencedBy {
     }
 }
 
-// B-3, B-5, B-33
+// A-E6, B-3, B-5, B-33
 #[test]
 fn a_poll_gives_what_is_there_at_most_what_was_asked_for_and_goes_on_behind_it() {
     let lab = Lab::new(1);
@@ -34,7 +34,7 @@ fn a_poll_gives_what_is_there_at_most_what_was_asked_for_and_goes_on_behind_it()
     assert!(drained(&lab.broker));
 }
 
-// B-6
+// what was handed out is not done before it is acknowledged; B-6, B-31, X8
 #[test]
 fn an_ack_covers_everything_before_it_frees_room_and_lets_a_drain_through() {
     let lab = Lab::new(1);
@@ -221,6 +221,7 @@ fn a_seek_and_a_delete_make_what_is_in_flight_void() {
     assert!(topic.find_group("g").is_err());
 }
 
+// A-9, A-E8
 #[test]
 fn a_receipt_settles_from_any_thread_and_outlives_its_consumer() {
     let lab = Lab::new(1);

@@ -6,7 +6,7 @@ use ringlog::{Broker, BrokerState, Canceller, PollError, TopicConfig};
 use std::thread;
 use std::time::Duration;
 
-// B-5, B-33
+// A-49, B-5, B-33
 #[test]
 fn a_poll_that_waits_ends_with_the_first_record_or_with_its_time() {
     let lab = Lab::new(1);
@@ -32,7 +32,7 @@ fn a_poll_that_waits_ends_with_the_first_record_or_with_its_time() {
     assert_eq!(waiter.join().unwrap(), [3]);
 }
 
-// B-23
+// A-49, B-23
 #[test]
 fn a_cancelled_poll_is_empty_and_takes_what_is_there_without_waiting() {
     let lab = Lab::new(1);

@@ -24,14 +24,14 @@ pub struct OwnedRecord<T> {
 
 /// What [`Consumer::poll_owned`](crate::Consumer::poll_owned) gives: clones of the records, in order, and the receipt for them.
 #[must_use = "dropping the receipt releases the records"]
-pub struct Owned<T> {
+pub struct OwnedBatch<T> {
     /// The records; none if the wait was over first.
     pub records: Vec<OwnedRecord<T>>,
     /// With which they are settled.
     pub receipt: Receipt,
 }
 
-impl<T: Clone + Send + Sync + 'static> Owned<T> {
+impl<T: Clone + Send + Sync + 'static> OwnedBatch<T> {
     pub(super) fn of(batch: Polled<'_, T>) -> Self {
         let own = |record: crate::group::Record<'_, T>| OwnedRecord {
             value: record.value().clone(),
@@ -41,12 +41,12 @@ impl<T: Clone + Send + Sync + 'static> Owned<T> {
             published_at: record.published_at(),
         };
         let records = batch.iter().map(own).collect();
-        Owned { records, receipt: batch.detach() }
+        OwnedBatch { records, receipt: batch.detach() }
     }
 }
 
-impl<T> fmt::Debug for Owned<T> {
+impl<T> fmt::Debug for OwnedBatch<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Owned({} records, {:?})", self.records.len(), self.receipt)
+        write!(f, "OwnedBatch({:?})", self.receipt)
     }
 }

@@ -1,7 +1,7 @@
 //! The poll: the first lane with something to hand out, in turns; else a sleep until there is.
 #![forbid(unsafe_code)]
 
-use super::{Consumer, Hand, Owned, Polled};
+use super::{Consumer, Hand, OwnedBatch, Polled};
 use crate::group::flight::Ticket;
 use crate::group::handing::{Handed, Look, Next};
 use crate::group::lane::Lane;
@@ -22,9 +22,11 @@ const TRIES: usize = 8;
 pub enum PollError {
     /// The group was deleted or its topic, or its broker closed: drop the consumer.
     #[error(
-        "consumer '{consumer}' of group '{group}' gets no more records: the group was deleted, or its broker closed"
+        "consumer '{consumer}' of group '{group}' of topic '{topic}' gets no more records: the group was deleted, or its broker closed"
     )]
     Closed {
+        /// The topic.
+        topic: Arc<str>,
         /// The group.
         group: Arc<str>,
         /// The consumer.
@@ -44,7 +46,7 @@ pub(super) struct Catch {
 impl<T: Send + Sync + 'static> Consumer<T> {
     /// What is ready, at most `max` records of one partition, as soon as there is anything; nothing (an empty batch) when
     /// `wait` is over, by the broker's clock. (`Duration::MAX`: for ever.) Partitions have their turns. A batch never spans
-    /// the pages of a partition, so it may be shorter than what is there.
+    /// the pages of a partition, so it may be shorter than what is there. With a `max` of 0 it is empty, at once.
     ///
     /// Each record comes in the order of its offset, after all that is in flight. A record whose next failure would bury it
     /// comes alone. On topics that lose by rule a partition is read on over a gap once nothing of it is in flight.
@@ -68,7 +70,8 @@ impl<T: Send + Sync + 'static> Consumer<T> {
         Ok(Polled::new(self, catch))
     }
 
-    /// As [`poll`](Self::poll); a `cancel` ends the wait as if its time were up.
+    /// As [`poll`](Self::poll); a `cancel` ends the wait as if its time were up. What is there is handed out all the same: who wants
+    /// to stop although there is more asks [`Canceller::is_cancelled`].
     ///
     /// # Errors
     ///
@@ -90,11 +93,11 @@ impl<T: Send + Sync + 'static> Consumer<T> {
     /// # Errors
     ///
     /// As [`poll`](Self::poll).
-    pub fn poll_owned(&mut self, max: usize, wait: Duration) -> Result<Owned<T>, PollError>
+    pub fn poll_owned(&mut self, max: usize, wait: Duration) -> Result<OwnedBatch<T>, PollError>
     where
         T: Clone,
     {
-        Ok(Owned::of(self.poll(max, wait)?))
+        Ok(OwnedBatch::of(self.poll(max, wait)?))
     }
 
     fn find(&mut self, max: usize, deadline: Deadline, cancel: Option<&Canceller>) -> Result<Option<Catch>, PollError> {
@@ -102,7 +105,8 @@ impl<T: Send + Sync + 'static> Consumer<T> {
         let _registered = cancel.map(|cancel| cancel.register(&bell));
         loop {
             if is_out(&self.left) {
-                return Err(PollError::Closed { group: self.group.name().clone(), consumer: self.name.clone() });
+                let (topic, group) = (self.group.home.topic.clone(), self.group.name().clone());
+                return Err(PollError::Closed { topic, group, consumer: self.name.clone() });
             }
             if max == 0 {
                 return Ok(None);

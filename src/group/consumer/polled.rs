@@ -94,8 +94,9 @@ impl<'a, T: Send + Sync + 'static> Polled<'a, T> {
         self.consumer.group.ack(lane, Who::Batch(catch.ticket), Some(offset))
     }
 
-    /// It failed: each record counts a failed attempt and comes again after the group's backoff, until its attempts are used up;
-    /// then it is buried.
+    /// It failed, all of it: each record counts a failed attempt and comes again after the group's backoff, until its attempts are
+    /// used up; then it is buried. Until the backoff is over a poll finds nothing of that partition. Where one record failed,
+    /// [`nack_from`](Self::nack_from) counts it alone.
     ///
     /// # Errors
     ///
