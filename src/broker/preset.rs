@@ -20,7 +20,8 @@ impl<T> TopicConfig<T> {
     ///
     /// For topics of which a group that comes late may miss nothing. Without a group a partition fills up, and from then on
     /// every publish waits and fails until there is one; [`new`](Self::new) keeps nobody waiting for groups to come. Members
-    /// that are to have a thread for each partition say [`Run::ThreadPerLane`](crate::Run::ThreadPerLane). What the preset sets against the defaults is a table in `docs/recipes.md` ("The handbook preset").
+    /// that are to have a thread for each partition say [`Run::ThreadPerLane`](crate::Run::ThreadPerLane). What the preset sets against
+    /// the defaults is a table in `docs/recipes.md` ("The handbook preset").
     ///
     /// ```
     /// use ringlog::{Broker, GroupConfig, Run, TopicConfig};
@@ -41,8 +42,8 @@ impl<T> TopicConfig<T> {
 }
 
 impl<T> TopicConfig<T> {
-    /// A log that groups work off under leases: `partitions` of `capacity` records each, which are dropped as soon as every group has acknowledged
-    /// them ([`Retain::Unacked`]; nobody listening, nothing kept), keys that go where Java's `String.hashCode` says
+    /// A log that groups work off under leases: `partitions` of `capacity` records each, which are dropped as soon as every
+    /// group has acknowledged them ([`Retain::Unacked`]; nobody listening, nothing kept), keys that go where Java's `String.hashCode` says
     /// ([`JavaString`]), and publishes that wait as long as their caller says.
     ///
     /// ```
@@ -82,8 +83,8 @@ impl<T> GroupConfig<T> {
 }
 
 impl<T: Clone + Send + Sync + 'static> GroupConfig<T> {
-    /// A group that is called and keeps what it gives up on: starts at the earliest record, delivers a record three times at most with pauses of 1 ms
-    /// and 2 ms (doubled up to 50 ms where there are more attempts), and keeps 1,024 letters with clones of their records.
+    /// A group that keeps what it gives up on: starts at the earliest record, delivers a record three times at most with pauses
+    /// of 1 ms and 2 ms (doubled up to 50 ms where there are more attempts), and keeps 1,024 letters with clones of their records.
     ///
     /// Against the defaults: the start is said, pauses have a shorter cap, and letters keep their records, so that they can
     /// be [redriven](crate::Group::redrive). See [`TopicConfig::handbook`].

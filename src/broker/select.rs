@@ -53,8 +53,8 @@ impl Select {
     }
 
     /// The place among `consumers` of one that has something to hand out now, or whose polls will say that nothing will come any
-    /// more ([`PollError::Closed`](crate::PollError::Closed): end the loop on it); `None` when `limit` is over, by the clock of the first one (`Duration::MAX`: for ever), or if there are none. Those
-    /// that have something take turns.
+    /// more ([`PollError::Closed`](crate::PollError::Closed): end the loop on it); `None` when `limit` is over, by the clock of
+    /// the first one (`Duration::MAX`: for ever), or if there are none. Those that have something take turns.
     ///
     /// Somebody else may be faster, so a `try_poll` that follows may find nothing all the same. Costs a look at each partition of
     /// each consumer, and where it has to wait, a place in the list of each. For a `Vec` of consumers:
