@@ -402,3 +402,27 @@ fn lanes_of_one_member_on_threads_of_their_own_hang_by_themselves() {
     setting.broker.drain(LONG).unwrap();
     assert_eq!((setting.group.stats().acked(), setting.group.stats().refused()), (2, 1));
 }
+
+// The second one that wants just this partition waits for the first one to hang.
+#[test]
+fn a_standby_takes_over_from_a_handler_that_hangs() {
+    let setting = setting(1, lease());
+    let ((tell, at), (go, gate)) = (mpsc::channel(), mpsc::channel::<()>());
+    let gate = Mutex::new(gate);
+    let waits = move |record: &Record<'_, u64>| {
+        let _ = tell.send(record.offset());
+        let _ = gate.lock().unwrap().recv();
+    };
+    setting.group.member("active").partition(0).subscribe(waits).unwrap();
+    let (manual, seen) = (Manual::new(1), Seen::default());
+    let noted = seen.clone();
+    let handler = move |record: &Record<'_, u64>| noted.lock().unwrap().push((record.offset(), record.attempt()));
+    setting.group.member("standby").partition(0).run(&manual).subscribe(handler).unwrap();
+    setting.topic.publish(1).unwrap();
+    at.recv().unwrap();
+    setting.clock.advance(LEASE);
+    assert_eq!(setting.told(), ["orders/0@0: 'active' of g has had a record for 30s, 'standby' takes over"]);
+    manual.run(9);
+    assert_eq!(seen.lock().unwrap().clone(), [(0, 2)]);
+    drop(go);
+}

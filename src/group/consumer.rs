@@ -1,4 +1,9 @@
 //! A consumer: a member that asks for its records instead of being called with them.
+//!
+//! | label   | operation     | order   | why this much, and why no more                                                          |
+//! |---------|---------------|---------|-----------------------------------------------------------------------------------------|
+//! | waits:A | `waits.store` | Relaxed | says whether it hangs; who is wrong about that is put right by the poll that comes next |
+//! | waits:B | `waits.load`  | Relaxed | the other half                                                                          |
 #![forbid(unsafe_code)]
 
 mod owned;
@@ -21,7 +26,7 @@ use super::settling::Who;
 use super::word::MemberId;
 use crate::ring::Reader;
 use crate::sync::Arc;
-use crate::sync::atomic::AtomicBool;
+use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::wait::{Bell, Event, Sleeper, Wake};
 use std::fmt;
 
@@ -104,6 +109,8 @@ struct Doorbell {
     id: Id,
     bell: Bell,
     rung: Event,
+    /// It sleeps in a poll.
+    waits: AtomicBool,
 }
 
 impl Seat for Doorbell {
@@ -114,6 +121,11 @@ impl Seat for Doorbell {
 
     fn executor(&self) -> Id {
         self.id
+    }
+
+    fn is_waiting(&self) -> bool {
+        // ORD(waits:B) Relaxed: see the table. Pairs with ORD(waits:A).
+        self.waits.load(Ordering::Relaxed)
     }
 }
 
@@ -128,7 +140,7 @@ impl<T: Send + Sync + 'static> Group<T> {
         }
         let sleeper = Sleeper::new(self.clock.clone());
         let (bell, rung) = (sleeper.bell().clone(), Event::new(Wake::All));
-        let doorbell = Arc::new(Doorbell { id: Id::fresh(), bell, rung });
+        let doorbell = Arc::new(Doorbell { id: Id::fresh(), bell, rung, waits: AtomicBool::new(false) });
         let seat: Arc<dyn Seat> = doorbell.clone();
         let mine = |lane: &&Arc<Lane<T>>| only.is_empty() || only.contains(&lane.partition);
         let hand = |lane: &Arc<Lane<T>>| Hand {

@@ -98,6 +98,10 @@ pub trait Seat: Send + Sync + fmt::Debug {
     fn ring(&self);
     /// The executor.
     fn executor(&self) -> Id;
+    /// Whether it sleeps until there is something: then it does not hang, whatever it has forgotten to settle.
+    fn is_waiting(&self) -> bool {
+        false
+    }
 }
 
 /// Why an executor did not take a task.

@@ -49,6 +49,8 @@ pub(super) struct Cursor {
 /// What was handed out at once, for who settles it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ticket {
+    /// To whom.
+    pub(super) holder: MemberId,
     pub(super) epoch: u32,
     pub(super) from: Seq,
     pub(super) to: Seq,
@@ -97,6 +99,11 @@ impl Flight {
     /// When the lease of what is in flight began.
     pub(super) fn leased_at(&self) -> Time {
         self.leased_at
+    }
+
+    /// How long it lasts in all.
+    pub(super) fn length(&self) -> Duration {
+        self.deadline.map_or(Duration::ZERO, |deadline| deadline.since(self.leased_at))
     }
 
     pub(super) fn due(&self) -> Option<Time> {
@@ -185,7 +192,7 @@ impl Flight {
         if let Some((now, time)) = lease {
             (self.leased_at, self.deadline) = (now, Some(now.after(time)));
         }
-        Ticket { epoch: self.epoch, from: self.last, to }
+        Ticket { holder: self.holder.unwrap_or(MemberId::NOBODY), epoch: self.epoch, from: self.last, to }
     }
 
     /// Whether the cursor may go to `to`: everything before it was handed out and is not done.

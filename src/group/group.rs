@@ -249,7 +249,7 @@ impl<T: Send + Sync + 'static> Group<T> {
     /// Nor has one hung and not returned, although its lane was seized.
     pub fn is_quiet(&self) -> bool {
         let quiet = self.lanes.iter().all(|lane| lane.is_quiet());
-        quiet && (self.lease().is_none() || !lock(&self.roster).anybody_hangs())
+        quiet && (self.lease().is_none() || !lock(&self.roster).any_handler_hangs())
     }
 
     /// Whether the caller runs in a handler, and the executor that runs it serves a member of this group.

@@ -13,6 +13,7 @@ use crate::time::Time;
 /// What a consumer may read next.
 #[derive(Debug)]
 pub(super) struct Next {
+    pub(super) me: MemberId,
     pub(super) from: Seq,
     pub(super) epoch: u32,
     /// Nothing before it is in flight: it is at the cursor.
@@ -49,7 +50,7 @@ impl<T: Send + Sync + 'static> Group<T> {
             return Look::Nothing;
         }
         let (mut told, now) = ([None, None], self.clock.now());
-        let look = self.fly(lane, None, |flight, at, _| {
+        let look = self.fly(lane, Some(me), None, |flight, at, _| {
             if flight.busy || flight.holder.is_some_and(|holder| holder != me) {
                 return Look::Nothing;
             }
@@ -71,7 +72,7 @@ impl<T: Send + Sync + 'static> Group<T> {
             let most = flight.limit(most, &self.config.retry);
             flight.busy = true;
             let (from, epoch) = (flight.next(), flight.epoch());
-            Look::Next(Next { from, epoch, first: from == lane.cursor().committed, most })
+            Look::Next(Next { me, from, epoch, first: from == lane.cursor().committed, most })
         });
         told.iter().flatten().for_each(|gap| self.tell(lane.partition, gap));
         look
@@ -81,7 +82,7 @@ impl<T: Send + Sync + 'static> Group<T> {
     pub(super) fn hand_out(&self, lane: &Lane<T>, next: &Next, gap: Option<&log::Gap>, len: usize) -> Option<Handed> {
         let leased = self.config.sharing.lease.map(|lease| (self.clock.now(), lease.time));
         let mut unused = Vec::new();
-        let handed = self.fly(lane, None, |flight, at, _| {
+        let handed = self.fly(lane, Some(next.me), None, |flight, at, _| {
             flight.busy = false;
             if flight.epoch() != next.epoch || flight.next() != next.from || lane.word.load().is_ended() {
                 return None;

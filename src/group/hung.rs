@@ -1,9 +1,12 @@
-//! Handlers that keep a record longer than their group's lease allows: found by the broker's timer, or by themselves when they
-//! return, and taken over by other members.
+//! Handlers and consumers that keep a record longer than their group's lease allows: found by the broker's timer, or by
+//! themselves when they return, and taken over by other members.
 //!
 //! A handler cannot be stopped. So what it has in hand is fenced, its failure counted, and its executor noted as one that
 //! hangs: until it returns, no lane is given to it that another member can serve, and those that it holds are seized. What
 //! it then makes of the record is refused, and it is given its share again.
+//!
+//! A consumer that hangs has nothing in hand any more: what it had has gone back, its lanes are free, and are dealt to others,
+//! until it polls or settles. One that sleeps in a poll does not hang.
 //!
 //! Whether an executor hangs is known under the roster lock, under which lanes are dealt and seized; who returns says so there
 //! before it touches another lane.
@@ -23,7 +26,7 @@ use crate::time::{Span, Time};
 use std::fmt;
 use std::time::Duration;
 
-/// A handler kept a record longer than its lease allows; see [`GroupConfig::on_expired`](crate::GroupConfig::on_expired).
+/// A handler or a consumer kept a record longer than its lease allows; see [`GroupConfig::on_expired`](crate::GroupConfig::on_expired).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Expired {
@@ -42,7 +45,7 @@ pub struct Expired {
     /// How long it was allowed to keep them, renewals included.
     pub lease: Duration,
     /// Who has the partition now; `None`: there is no other member that could take it, so the records come again when this
-    /// handler returns, if it does.
+    /// handler returns, or this consumer polls, if it does.
     pub taken_over_by: Option<Arc<str>>,
 }
 
@@ -59,10 +62,10 @@ impl fmt::Display for Expired {
 }
 
 impl<T> GroupConfig<T> {
-    /// Calls `hook` when a handler has had a record longer than the [lease](GroupConfig::lease) allows, once each time: with who
-    /// has taken over, or that nobody can.
+    /// Calls `hook` when a handler or a [consumer](crate::Consumer) has had a record longer than the
+    /// [lease](GroupConfig::lease) allows, once each time: with who has taken over, or that nobody can.
     ///
-    /// It runs on the timer's thread, or on the handler's own if that finds out first, under no lock, and holds up what else
+    /// It runs on the timer's thread, or on the handler's or consumer's own if that finds out first, under no lock, and holds up what else
     /// that thread does; its panic stops there. Settings with another hook are other settings.
     ///
     /// ```
@@ -98,6 +101,15 @@ pub(super) struct Lapse {
     running: Running,
     /// Whether the record was still its own: nobody has moved the cursor.
     counts: bool,
+}
+
+/// What a consumer had in flight for too long.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Overdue {
+    pub(super) member: MemberId,
+    pub(super) offset: u64,
+    pub(super) records: u64,
+    pub(super) lease: Duration,
 }
 
 impl<T: Send + Sync + 'static> Lane<T> {
@@ -170,7 +182,7 @@ impl<T: Send + Sync + 'static> Group<T> {
             let lapse = |lane: &&Arc<Lane<T>>| {
                 let lapse = self.lapse(lane, now)?;
                 let Running { member, executor, .. } = lapse.running;
-                roster.hangs(Hung { member, executor, partition: lane.partition });
+                roster.hangs(Hung { member, executor, partition: lane.partition, polls: false });
                 Some((lane.partition, lapse))
             };
             due.iter().filter_map(lapse).collect()
@@ -202,17 +214,42 @@ impl<T: Send + Sync + 'static> Group<T> {
         }
     }
 
+    /// The lease of a consumer is over, and it was not that consumer who found out. User code.
+    pub(super) fn misses(&self, member: MemberId, partition: u32) {
+        let overdue = lock(&self.roster).is_overdue(member, partition);
+        if overdue {
+            self.redeal();
+        }
+    }
+
+    /// A consumer polls, or settles: if it was known to hang, it is given its share again. User code, then.
+    pub(super) fn is_back(&self, member: MemberId) {
+        if self.config.sharing.lease.is_none() {
+            return;
+        }
+        let back = lock(&self.roster).comes_back(member);
+        if back {
+            self.redeal();
+        }
+    }
+
     fn tell_expired(&self, partition: u32, Lapse { running, counts }: &Lapse) {
-        let (Some(hook), Some(lease), true) = (&self.config.on_expired, self.lease(), *counts) else { return };
+        let (Some(lease), true) = (self.lease(), *counts) else { return };
+        let (member, lease) = (running.member, lease.longest.unwrap_or(lease.time));
+        self.tell_overdue(partition, Overdue { member, offset: running.at.get(), records: running.len, lease });
+    }
+
+    /// Tells who had what for too long, and whose it is now. User code.
+    pub(super) fn tell_overdue(&self, partition: u32, Overdue { member: id, offset, records, lease }: Overdue) {
+        let Some(hook) = &self.config.on_expired else { return };
         let now_of = self.lanes[partition as usize].word.load().target();
         let (member, taken_over_by) = {
             let roster = lock(&self.roster);
             let named = |id: MemberId| roster.find(id).map(|member| member.name.clone());
-            (named(running.member), if now_of == running.member { None } else { named(now_of) })
+            (named(id), if now_of == id { None } else { named(now_of) })
         };
         let (topic, group) = (self.topic.clone(), self.name.clone());
-        let (member, lease) = (member.unwrap_or_else(|| "".into()), lease.longest.unwrap_or(lease.time));
-        let (offset, records) = (running.at.get(), running.len);
+        let member = member.unwrap_or_else(|| "".into());
         hook.tell(&Expired { topic, group, member, partition, offset, records, lease, taken_over_by });
     }
 
@@ -226,13 +263,16 @@ impl<T: Send + Sync + 'static> Group<T> {
         word.is_held() && holder != target && hangs(holder) && !hangs(target) && lane.seize(holder, target)
     }
 
-    /// Whose a partition shall be: the one's who wants just that, else as planned; another's who can step it, if who would have
-    /// it hangs.
+    /// Whose a partition shall be: the first one's who wants just that, else as planned; if that one hangs, the next one's who
+    /// wants it, else another's who can step it.
     pub(super) fn target(&self, roster: &Roster, partition: u32, planned: MemberId) -> MemberId {
-        let (at, wanted) = (partition as usize, roster.wants(partition));
-        let first = wanted.unwrap_or(planned);
+        let (at, mut wanting) = (partition as usize, roster.wanting(partition));
+        let first = wanting.next().unwrap_or(planned);
         if first == MemberId::NOBODY || !roster.is_hung(first, at) {
             return first;
+        }
+        if let Some(standby) = wanting.find(|id| !roster.is_hung(*id, at)) {
+            return standby;
         }
         let able: Vec<MemberId> = roster.able(at).collect();
         if able.is_empty() { first } else { able[at % able.len()] }

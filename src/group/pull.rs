@@ -15,6 +15,7 @@
 use super::Group;
 use super::fence::{Cause, FencedBy};
 use super::flight::{Cursor, Flight};
+use super::hung::Overdue;
 use super::lane::{Held, Lane};
 use super::record::Batch;
 use super::word::MemberId;
@@ -36,6 +37,8 @@ pub(super) struct News {
     /// The record at the cursor is to be given up.
     pub(super) spent: bool,
     pub(super) unused: Vec<Cause>,
+    /// A lease was over.
+    pub(super) overdue: Option<Overdue>,
 }
 
 impl<T: Send + Sync + 'static> Lane<T> {
@@ -118,8 +121,11 @@ impl<T: Send + Sync + 'static> Lane<T> {
         news.flew = flight.in_flight(at.committed).is_some();
         news.unused = flight.follow(at, why);
         if now.is_some_and(|now| flight.is_over(at, now)) {
+            let (member, lease) = (flight.holder.unwrap_or(MemberId::NOBODY), flight.length());
             let which = flight.rewind_all(at, FencedBy::Expired, || self.gate.bump());
-            flight.lapsed += which.end - which.start;
+            let records = which.end - which.start;
+            news.overdue = Some(Overdue { member, offset: which.start, records, lease });
+            flight.lapsed += records;
             self.failed(group, flight, which, Cause::Expired, &mut news);
             news.again = true;
         }
@@ -151,22 +157,31 @@ impl<T: Send + Sync + 'static> Lane<T> {
 }
 
 impl<T: Send + Sync + 'static> Group<T> {
-    /// One operation on what is in flight: see the module. `in_hand`: the batch, if the caller has it still.
+    /// One operation on what is in flight: see the module. `by` whom, if by a consumer. `in_hand`: the batch, if the caller
+    /// has it still.
     pub(super) fn fly<R>(
         &self,
         lane: &Lane<T>,
+        by: Option<MemberId>,
         in_hand: Option<&Batch<'_, T>>,
         act: impl FnOnce(&mut Flight, Cursor, &mut bool) -> R,
     ) -> R {
         let now = self.config.sharing.lease.map(|_| self.clock.now());
-        let (result, news) = {
+        let (result, mut news) = {
             let mut flight = lock(&lane.flight);
             let mut news = lane.catch_up(self, &mut flight, now);
             let result = act(&mut flight, lane.cursor(), &mut news.again);
             lane.tidy(&mut flight, &mut news);
             (result, news)
         };
+        let overdue = news.overdue.take();
+        if let Some(Overdue { member, .. }) = overdue.filter(|overdue| by != Some(overdue.member)) {
+            self.misses(member, lane.partition);
+        }
         self.spread(lane, news, in_hand);
+        if let Some(overdue) = overdue {
+            self.tell_overdue(lane.partition, overdue);
+        }
         result
     }
 
@@ -186,13 +201,13 @@ impl<T: Send + Sync + 'static> Group<T> {
 
     /// What was in flight and was let go of, or has become void, is not the lane's reason to be held any more.
     pub(super) fn settle_down(&self, lane: &Lane<T>) {
-        self.fly(lane, None, |_, _, _| ());
+        self.fly(lane, None, None, |_, _, _| ());
     }
 
     /// Ends the leases that are over; says when to look again. `None`: never.
     pub fn watch_leases(&self, now: Time) -> Option<Time> {
         let lease = self.config.sharing.lease().filter(|_| !self.is_over())?;
-        let deadline = |lane| self.fly(lane, None, |flight, _, _| flight.deadline());
+        let deadline = |lane| self.fly(lane, None, None, |flight, _, _| flight.deadline());
         let first = self.lanes.iter().filter_map(|lane| deadline(lane)).min();
         // What is handed out from now on is not over before that.
         Some(first.unwrap_or(Time::MAX).min(now.after(lease.time)))

@@ -29,12 +29,14 @@ impl Member {
     }
 }
 
-/// A handler that has not returned although its lease is over.
+/// A handler that has not returned, or a consumer that has not come back, although its lease is over.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Hung {
     pub(super) member: MemberId,
     pub(super) executor: Id,
     pub(super) partition: u32,
+    /// It is a consumer, which has nothing in hand any more.
+    pub(super) polls: bool,
 }
 
 /// The members of a group. Lives under the group's roster lock; no user code runs under that.
@@ -101,6 +103,7 @@ impl Roster {
         let at = self.members.iter().position(|member| member.id == id)?;
         let member = self.members.remove(at);
         self.leaving.push(member.clone());
+        self.hung.retain(|hung| !(hung.polls && hung.member == id));
         self.version += 1;
         if ephemeral && self.begun && self.members.is_empty() {
             (self.closed, self.retired) = (true, true);
@@ -121,6 +124,7 @@ impl Roster {
         self.closed = true;
         self.version += 1;
         let all = std::mem::take(&mut self.members);
+        self.hung.retain(|hung| !hung.polls);
         self.leaving.extend(all.iter().cloned());
         all
     }
@@ -155,13 +159,35 @@ impl Roster {
         hung
     }
 
+    /// A consumer is overdue: as `hangs`, if it is in, and does not wait in a poll.
+    pub(super) fn is_overdue(&mut self, member: MemberId, partition: u32) -> bool {
+        let seat = self.members.iter().find(|one| one.id == member).and_then(|one| one.seat(partition as usize));
+        let Some(executor) = seat.filter(|seat| !seat.is_waiting()).map(|seat| seat.executor()) else { return false };
+        self.hangs(Hung { member, executor, partition, polls: true });
+        true
+    }
+
+    /// A consumer polls, or settles. False if it was not known to hang.
+    pub(super) fn comes_back(&mut self, member: MemberId) -> bool {
+        let before = self.hung.len();
+        self.hung.retain(|hung| hung.member != member);
+        let hung = self.hung.len() < before;
+        self.version += u64::from(hung);
+        hung
+    }
+
+    /// Whether a handler has not returned.
+    pub(super) fn any_handler_hangs(&self) -> bool {
+        self.hung.iter().any(|hung| !hung.polls)
+    }
+
     pub(super) fn anybody_hangs(&self) -> bool {
         !self.hung.is_empty()
     }
 
-    /// Whether a handler of this member hangs.
+    /// Whether a handler of this member hangs: it has something in hand.
     pub(super) fn has_hung(&self, id: MemberId) -> bool {
-        self.hung.iter().any(|hung| hung.member == id)
+        self.hung.iter().any(|hung| hung.member == id && !hung.polls)
     }
 
     /// Whether what would step a partition for this member hangs.
@@ -190,9 +216,9 @@ impl Roster {
         self.dealt_to().position(|member| member.id == id)
     }
 
-    /// The first member that wants just this partition.
-    pub(super) fn wants(&self, partition: u32) -> Option<MemberId> {
-        self.members.iter().find(|member| member.only.contains(&partition)).map(|member| member.id)
+    /// The members that want just this partition, in join order.
+    pub(super) fn wanting(&self, partition: u32) -> impl Iterator<Item = MemberId> + '_ {
+        self.members.iter().filter(move |member| member.only.contains(&partition)).map(|member| member.id)
     }
 
     pub(super) fn members(&self) -> &[Member] {

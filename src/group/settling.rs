@@ -25,11 +25,21 @@ pub(super) enum Who {
     All(MemberId),
 }
 
+impl Who {
+    fn member(self) -> MemberId {
+        match self {
+            Who::Batch(ticket) => ticket.holder,
+            Who::All(me) => me,
+        }
+    }
+}
+
 impl<T: Send + Sync + 'static> Group<T> {
     /// Everything of what `who` has up to `through`, or all of it, is done.
     pub(super) fn ack(&self, lane: &Lane<T>, who: Who, through: Option<u64>) -> Result<(), SettleError> {
+        self.is_back(who.member());
         loop {
-            let acked = self.fly(lane, None, |flight, at, _| self.ack_at(lane, flight, at, who, through));
+            let acked = self.fly(lane, Some(who.member()), None, |flight, at, _| self.ack_at(lane, flight, at, who, through));
             match acked {
                 Err(Some(refusal)) => return Err(self.refused(lane, who, through, refusal)),
                 Err(None) => {} // the cursor was moved at that very moment: why, is known by now
@@ -99,6 +109,7 @@ impl<T: Send + Sync + 'static> Group<T> {
         mut failure: Option<Failure>,
         in_hand: Option<&Batch<'_, T>>,
     ) -> Result<(), SettleError> {
+        self.is_back(who.member());
         let (now, roll) = (self.clock.now(), self.roll());
         if let (Who::Batch(ticket), Some(offset)) = (who, from) {
             if !(ticket.from.get()..ticket.to.get()).contains(&offset) {
@@ -112,7 +123,7 @@ impl<T: Send + Sync + 'static> Group<T> {
             }
         }
         let mut unused = Vec::new();
-        let nacked = self.fly(lane, in_hand, |flight, at, again| {
+        let nacked = self.fly(lane, Some(who.member()), in_hand, |flight, at, again| {
             let which = match who {
                 Who::All(me) if flight.holder != Some(me) => return Ok(()),
                 Who::All(_) if flight.in_flight(at.committed).is_none() => return Ok(()),
@@ -169,7 +180,8 @@ impl<T: Send + Sync + 'static> Group<T> {
 
     /// What of a batch is in flight comes again, uncounted.
     pub(super) fn release(&self, lane: &Lane<T>, ticket: Ticket) {
-        self.fly(lane, None, |flight, at, again| {
+        self.is_back(ticket.holder);
+        self.fly(lane, Some(ticket.holder), None, |flight, at, again| {
             if flight.is_current(ticket, at).is_ok() {
                 let first = ticket.from.later(at.committed);
                 flight.rewind(first, at, FencedBy::Rewound, || lane.gate.bump());
@@ -180,7 +192,7 @@ impl<T: Send + Sync + 'static> Group<T> {
 
     /// The consumer goes: what is in flight comes again, uncounted, and the lane is let go.
     pub(super) fn release_all(&self, lane: &Lane<T>, me: MemberId) {
-        self.fly(lane, None, |flight, at, again| {
+        self.fly(lane, Some(me), None, |flight, at, again| {
             if flight.holder == Some(me) && flight.in_flight(at.committed).is_some() {
                 flight.rewind_all(at, FencedBy::Moved, || lane.gate.bump());
                 *again = true;
@@ -192,7 +204,8 @@ impl<T: Send + Sync + 'static> Group<T> {
     pub(super) fn extend(&self, lane: &Lane<T>, ticket: Ticket, by: Duration) -> Result<Duration, SettleError> {
         let now = self.clock.now();
         let longest = self.config.sharing.lease().and_then(|lease| lease.longest);
-        let extended = self.fly(lane, None, |flight, at, _| {
+        self.is_back(ticket.holder);
+        let extended = self.fly(lane, Some(ticket.holder), None, |flight, at, _| {
             flight.is_current(ticket, at).map_err(Refusal::Fenced)?;
             let Some(deadline) = flight.deadline() else { return Ok(Duration::MAX) };
             let last = longest.map_or(deadline, |longest| flight.leased_at().after(longest));

@@ -2,7 +2,9 @@
 
 use super::lab::Lab;
 use super::{SECOND, figures, forever, group, peek, values};
-use ringlog::{Failure, FencedBy, SettleError};
+use ringlog::{Failure, FencedBy, Readiness, SettleError};
+use std::sync::{Arc, Mutex};
+use std::task::Waker;
 use std::thread;
 use std::time::Duration;
 
@@ -135,4 +137,89 @@ fn an_ack_at_the_deadline_is_refused_also_if_nobody_has_looked_at_the_clock_befo
     assert_eq!((first, batch.get(2).map(|record| *record)), (Some(0), Some(2)), "what is borrowed stays valid");
     assert_eq!(reason(batch.ack()), FencedBy::Expired);
     assert_eq!(figures(&group), (0, 0, 0));
+}
+
+// B-29, B-E4, X9: as of a handler that hangs.
+#[test]
+fn a_consumer_that_hangs_is_left_behind_until_it_polls_or_settles_again() {
+    for how in ["polls", "settles", "asks", "leaves"] {
+        let (lab, told) = (Lab::new(1), Arc::new(Mutex::new(Vec::new())));
+        let noted = told.clone();
+        let config = forever().lease(30 * SECOND).on_expired(move |it| noted.lock().unwrap().push(it.to_string()));
+        let (topic, group) = group(&lab, 100, config);
+        topic.publish_batch(0..4).unwrap();
+        let mut one = group.consumer("a").unwrap();
+        let mut two = group.consumer("b").unwrap();
+        let receipt = one.try_poll(2).unwrap().detach();
+        lab.clock.advance(30 * SECOND - TICK);
+        assert!(peek(&mut two).is_empty() && told.lock().unwrap().is_empty());
+        lab.clock.advance(TICK);
+        let said = told.lock().unwrap().pop().unwrap();
+        assert!(said.ends_with("/0@0: 'a' of g has had 2 records for 30s, 'b' takes over"), "{said}");
+        assert_eq!(group.assignment()[1].partitions, [0]);
+        let batch = two.try_poll(3).unwrap();
+        assert_eq!((values(&batch), batch.get(0).map(|record| record.attempt())), (vec![0, 1, 2], Some(2)));
+        match how {
+            "polls" => assert!(peek(&mut one).is_empty(), "in flight elsewhere"),
+            "settles" => assert_eq!(reason(receipt.ack()), FencedBy::Expired),
+            "asks" => assert!(matches!(one.poll_ready(Waker::noop()), Readiness::Waiting { .. })),
+            _ => drop(one),
+        }
+        batch.ack().unwrap();
+        assert_eq!(group.assignment()[0].partitions, [0], "its share again, or all that is left of the group");
+        assert_eq!(figures(&group), (3, 0, 3));
+        assert!(told.lock().unwrap().is_empty());
+    }
+}
+
+#[test]
+fn a_consumer_that_hangs_alone_is_told_and_keeps_its_partition() {
+    let (lab, told) = (Lab::new(1), Arc::new(Mutex::new(Vec::new())));
+    let noted = told.clone();
+    let config = forever().lease(SECOND).on_expired(move |it| noted.lock().unwrap().push(it.to_string()));
+    let (topic, group) = group(&lab, 100, config);
+    topic.publish(7).unwrap();
+    let mut consumer = group.consumer("a").unwrap();
+    std::mem::forget(consumer.try_poll(2).unwrap().detach());
+    lab.clock.advance(10 * SECOND);
+    let said = told.lock().unwrap().pop().unwrap();
+    assert!(said.ends_with("/0@0: 'a' of g has had a record for 1s, nobody else can take over"), "{said}");
+    assert_eq!((group.assignment()[0].partitions.clone(), peek(&mut consumer)), (vec![0], vec![7]));
+    // And whoever comes takes over from it.
+    std::mem::forget(consumer.try_poll(2).unwrap().detach());
+    lab.clock.advance(SECOND);
+    assert_eq!(peek(&mut group.consumer("b").unwrap()), [7]);
+}
+
+#[test]
+fn a_consumer_that_waits_in_a_poll_does_not_hang_whatever_it_has_forgotten() {
+    let lab = Lab::new(1);
+    let (topic, group) = group(&lab, 100, forever().lease(30 * SECOND));
+    topic.publish(5).unwrap();
+    let mut consumer = group.consumer("a").unwrap();
+    let other = group.consumer("b").unwrap();
+    std::mem::forget(consumer.try_poll(1).unwrap().detach());
+    let clock = lab.clock.clone();
+    let waiter = thread::spawn(move || values(&consumer.poll(9, Duration::MAX).unwrap()));
+    while clock.sleepers() == 0 {
+        thread::yield_now();
+    }
+    clock.advance(30 * SECOND);
+    assert_eq!((waiter.join().unwrap(), group.assignment()[0].member.to_string()), (vec![5], "b".into()));
+    drop(other);
+}
+
+// As Kafka's standby: the second one that wants the partition.
+#[test]
+fn a_standby_takes_over_from_a_consumer_that_hangs() {
+    let lab = Lab::new(1);
+    let (topic, group) = group(&lab, 100, forever().lease(30 * SECOND));
+    let mut active = group.member("active").partition(0).consumer().unwrap();
+    let mut standby = group.member("standby").partition(0).consumer().unwrap();
+    let mut third = group.consumer("third").unwrap();
+    topic.publish(5).unwrap();
+    std::mem::forget(active.try_poll(1).unwrap().detach());
+    lab.clock.advance(30 * SECOND);
+    assert_eq!((peek(&mut third), peek(&mut standby)), (vec![], vec![5]));
+    assert_eq!((peek(&mut active), peek(&mut standby)), (vec![5], vec![]));
 }

@@ -36,6 +36,8 @@ const REMEMBERED: usize = 64;
 /// What was handed out at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ticket {
+    /// Of the consumer that was handed it.
+    pub(crate) member: usize,
     pub(crate) partition: u32,
     pub(crate) epoch: usize,
     pub(crate) from: u64,
@@ -147,6 +149,9 @@ pub(crate) struct Twin {
     pub(crate) letters: Vec<(u32, u64, u32, &'static str)>,
     pub(crate) now: u64,
     pub(crate) paused: bool,
+    /// Whose lease was over, and who has not polled or settled since.
+    hung: Vec<String>,
+    names: Vec<String>,
     lanes: Vec<Lane>,
 }
 
@@ -154,7 +159,8 @@ impl Twin {
     pub(crate) fn new(setup: Setup) -> Self {
         let lanes = (0..setup.partitions).map(|_| Lane::default()).collect();
         let (census, members, letters) = Default::default();
-        Twin { setup, census, members, letters, now: 0, paused: false, lanes }
+        let (hung, names) = Default::default();
+        Twin { setup, census, members, letters, now: 0, paused: false, hung, names, lanes }
     }
 
     pub(crate) fn note(&mut self, what: &'static str) {
@@ -180,7 +186,26 @@ impl Twin {
     }
 
     fn owner(&self, p: u32) -> Option<&String> {
-        self.members.get(p as usize % self.members.len().max(1))
+        let planned = self.members.get(p as usize % self.members.len().max(1))?;
+        let able: Vec<&String> = self.members.iter().filter(|member| !self.hung.contains(member)).collect();
+        if able.is_empty() || able.contains(&planned) {
+            return Some(planned);
+        }
+        able.get(p as usize % able.len()).copied()
+    }
+
+    /// It polls, or settles.
+    pub(crate) fn is_back(&mut self, member: &str) {
+        if let Some(at) = self.hung.iter().position(|hung| hung == member) {
+            self.hung.remove(at);
+            self.note("comes back");
+        }
+    }
+
+    /// Who has this settles.
+    fn settles(&mut self, ticket: Ticket) {
+        let member = self.names[ticket.member].clone();
+        self.is_back(&member);
     }
 
     /// How many records of a partition a poll of this member may give at most; 0 if none.
@@ -211,6 +236,7 @@ impl Twin {
         most: u64,
         batch: Option<(u32, u64, Vec<u32>)>,
     ) -> Result<Option<Ticket>, String> {
+        self.is_back(member);
         let Some((partition, from, attempts)) = batch else {
             self.note("nothing to be had");
             if self.lanes.iter().any(|lane| lane.in_flight().is_some() && lane.holder.as_deref() != Some(member)) {
@@ -235,7 +261,12 @@ impl Twin {
         if let Some(lease) = lease {
             (lane.deadline, lane.leased_at) = (Some(now + lease), now);
         }
-        Ok(Some(Ticket { partition, epoch: lane.ended.len(), from, to: from + len }))
+        let known = self.names.iter().position(|name| name == member);
+        let member = known.unwrap_or(self.names.len());
+        if known.is_none() {
+            self.names.extend(lane.holder.clone());
+        }
+        Ok(Some(Ticket { member, partition, epoch: lane.ended.len(), from, to: from + len }))
     }
 
     fn refused(&mut self, why: &'static str, of_an_ack: Option<Ticket>) -> Settled {
@@ -260,6 +291,7 @@ impl Twin {
 
     /// `through`: only so far.
     pub(crate) fn ack(&mut self, ticket: Ticket, through: Option<u64>) -> Settled {
+        self.settles(ticket);
         if through.is_some_and(|at| !(ticket.from..ticket.to).contains(&at)) {
             return self.not_in_flight(ticket.partition);
         }
@@ -284,6 +316,7 @@ impl Twin {
     /// All of it failed, or the record at `from`, before which all is done.
     pub(crate) fn nack(&mut self, ticket: Ticket, from: Option<u64>) -> Settled {
         let p = ticket.partition;
+        self.settles(ticket);
         if from.is_some_and(|at| !(ticket.from..ticket.to).contains(&at)) {
             return self.not_in_flight(p);
         }
@@ -346,6 +379,7 @@ impl Twin {
     }
 
     pub(crate) fn release(&mut self, ticket: Ticket) {
+        self.settles(ticket);
         let lane = &mut self.lanes[ticket.partition as usize];
         if lane.fenced(ticket).is_none() {
             let to = ticket.from.max(lane.committed);
@@ -357,6 +391,7 @@ impl Twin {
 
     /// How long the lease lasts now; `None`: for ever.
     pub(crate) fn extend(&mut self, ticket: Ticket, by: u64) -> Result<Option<u64>, Settled> {
+        self.settles(ticket);
         if let Some(why) = self.lanes[ticket.partition as usize].fenced(ticket) {
             return Err(self.refused(why, None));
         }
@@ -370,6 +405,7 @@ impl Twin {
     }
 
     pub(crate) fn ack_through(&mut self, member: &str, p: u32, offset: u64) -> Settled {
+        self.is_back(member);
         let lane = &self.lanes[p as usize];
         if lane.in_flight().is_none() || lane.holder.as_deref() != Some(member) {
             self.note("not in flight");
@@ -379,6 +415,7 @@ impl Twin {
     }
 
     pub(crate) fn nack_all(&mut self, member: &str, p: u32) {
+        self.is_back(member);
         let lane = &mut self.lanes[p as usize];
         if lane.in_flight().is_some() && lane.holder.as_deref() == Some(member) {
             let which = lane.rewind_all("Rewound");
@@ -388,6 +425,7 @@ impl Twin {
 
     pub(crate) fn leave(&mut self, member: &str) {
         self.members.retain(|other| other != member);
+        self.hung.retain(|other| other != member);
         for p in 0..self.setup.partitions {
             let lane = &mut self.lanes[p as usize];
             if lane.in_flight().is_some() && lane.holder.as_deref() == Some(member) {
@@ -416,6 +454,8 @@ impl Twin {
             if lane.in_flight().is_some() && lane.deadline.is_some_and(|deadline| deadline <= now) {
                 let which = lane.rewind_all("Expired");
                 lane.figures.expired_leases += which.end - which.start;
+                let holder = lane.holder.clone().filter(|holder| self.members.contains(holder));
+                self.hung.extend(holder.filter(|holder| !self.hung.contains(holder)));
                 self.note("lease over");
                 self.failed(p, which, "expired", false);
             }

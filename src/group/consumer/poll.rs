@@ -108,6 +108,7 @@ impl<T: Send + Sync + 'static> Consumer<T> {
                 let (topic, group) = (self.group.home.topic.clone(), self.group.name().clone());
                 return Err(PollError::Closed { topic, group, consumer: self.name.clone() });
             }
+            self.group.is_back(self.id);
             if max == 0 {
                 return Ok(None);
             }
@@ -132,13 +133,18 @@ impl<T: Send + Sync + 'static> Consumer<T> {
 
     /// Until there is something, somebody rings, or it is time.
     fn sleep(&mut self, until: Option<Time>) -> Wait {
-        let Consumer { group, id, left, sleeper, hands, .. } = self;
+        let Consumer { group, id, left, sleeper, hands, doorbell, .. } = self;
         let events = hands.iter().map(|hand| hand.lane.log.not_empty());
         // A lease that is over wakes too: then there is something to hand out.
         let leases = hands.iter().filter_map(|hand| group.has_more(&hand.lane, *id).err().flatten());
         let until = earlier(until, leases.min());
         let more = || is_out(left) || hands.iter().any(|hand| group.has_more(&hand.lane, *id).is_ok());
-        sleeper.wait(events, until, more)
+        // ORD(waits:A) Relaxed: see the table. Pairs with ORD(waits:B).
+        doorbell.waits.store(true, Ordering::Relaxed);
+        let waited = sleeper.wait(events, until, more);
+        // ORD(waits:A) Relaxed: see the table. Pairs with ORD(waits:B).
+        doorbell.waits.store(false, Ordering::Relaxed);
+        waited
     }
 
     /// A batch of one lane; else when to look again.

@@ -43,6 +43,7 @@ pub trait Pollable: fmt::Debug {
 
 impl<T: Send + Sync + 'static> Pollable for Consumer<T> {
     fn readiness(&self) -> Result<(), Option<Duration>> {
+        self.group.is_back(self.id);
         let now = self.sleeper.clock().now();
         self.has_more(now).map_err(|until| until.map(|until| until.since(now)))
     }
