@@ -180,12 +180,10 @@ impl<T: Send + Sync + 'static> Consumer<T> {
     }
 
     /// All that this consumer has in flight of a partition failed: a failed attempt for each record, all of which come again.
-    /// Nothing in flight, or no such partition: nothing happens.
-    pub fn nack(&mut self, partition: u32) {
-        if let Some(lane) = self.group.lanes.get(partition as usize) {
-            let nacked = self.group.nack(lane, Who::All(self.id), None, None, None);
-            debug_assert!(nacked.is_ok(), "what is in flight is in flight");
-        }
+    /// Whether there was anything: of a partition that is another's, or does not exist, there is not, and nothing happens.
+    pub fn nack(&mut self, partition: u32) -> bool {
+        let lane = self.group.lanes.get(partition as usize);
+        lane.is_some_and(|lane| self.group.nack(lane, Who::All(self.id), None, None, None).unwrap_or(false))
     }
 }
 

@@ -139,7 +139,15 @@ impl Flight {
     }
 
     /// A consumer takes the lane, which stands there, with what is known of the record at the cursor.
-    pub(super) fn open(&mut self, holder: MemberId, at: Cursor, failures: u32, due: Option<Time>, lost: u64) {
+    pub(super) fn open(
+        &mut self,
+        holder: MemberId,
+        at: Cursor,
+        failures: u32,
+        due: Option<Time>,
+        lost: u64,
+        retry: &Retry,
+    ) {
         debug_assert!(self.holder.is_none() && !self.busy, "a lane is opened once");
         self.holder = Some(holder);
         (self.epoch, self.next, self.last) = (at.epoch, at.committed, at.committed);
@@ -147,6 +155,10 @@ impl Flight {
         self.failures = self.failures.split_off(&at.committed.get());
         if failures > 0 {
             self.failures.insert(at.committed.get(), failures);
+            if !retry.allows_another(failures) {
+                // By a lease that ran out: nobody had it in hand who could have given it up.
+                self.spent.entry(at.committed.get()).or_insert(Cause::Expired);
+            }
         } else {
             self.failures.remove(&at.committed.get());
         }
@@ -186,11 +198,12 @@ impl Flight {
         self.spent.contains_key(&self.next.get())
     }
 
-    /// Hands out everything before `to`.
-    pub(super) fn hand_out(&mut self, to: Seq, lease: Option<(Time, Duration)>) -> Ticket {
+    /// Hands out everything before `to`: the lease of all that is in flight begins anew, and is over no earlier than it was.
+    pub(super) fn hand_out(&mut self, to: Seq, at: Cursor, lease: Option<(Time, Duration)>) -> Ticket {
+        let before = self.deadline.filter(|_| self.in_flight(at.committed).is_some());
         (self.last, self.next, self.due) = (self.next, to, None);
         if let Some((now, time)) = lease {
-            (self.leased_at, self.deadline) = (now, Some(now.after(time)));
+            (self.leased_at, self.deadline) = (now, before.max(Some(now.after(time))));
         }
         Ticket { holder: self.holder.unwrap_or(MemberId::NOBODY), epoch: self.epoch, from: self.last, to }
     }
@@ -312,11 +325,16 @@ impl Flight {
         self.moved(self.epoch, at, why)
     }
 
-    /// A member with a handler takes the lane, at `next`: whether records behind that have failed before.
-    pub(super) fn lend(&mut self, next: Seq) -> (bool, Vec<Cause>) {
-        let unused = std::mem::take(&mut self.spent).into_values().collect();
+    /// A member with a handler takes the lane, at `next`: whether records behind that have failed before. Why some of them
+    /// are to be given up, is kept.
+    pub(super) fn lend(&mut self, next: Seq) -> bool {
         self.due = None;
-        (self.last_failed().is_some_and(|last| last > next.get()), unused)
+        self.last_failed().is_some_and(|last| last > next.get())
+    }
+
+    /// Why a record is to be given up, if it was a consumer in whose hands it failed last.
+    pub(super) fn take_cause(&mut self, offset: Seq) -> Option<Cause> {
+        self.spent.remove(&offset.get())
     }
 
     /// Whether the lease of what is in flight is over.

@@ -3,11 +3,13 @@
 
 use super::Group;
 use super::flight::{Cursor, Ticket};
+use super::home::Home;
 use super::lane::Lane;
+use super::receipt::Loan;
 use super::word::MemberId;
 use crate::log;
 use crate::seq::Seq;
-use crate::sync::lock;
+use crate::sync::{Arc, lock};
 use crate::time::Time;
 
 /// What a consumer may read next.
@@ -58,7 +60,7 @@ impl<T: Send + Sync + 'static> Group<T> {
                 if !at.committed.precedes(lane.log.end()) && !lane.loses {
                     return Look::Nothing;
                 }
-                match lane.open(flight, me) {
+                match lane.open(flight, me, &self.config.retry) {
                     Some(gaps) => told = gaps,
                     None => return Look::Nothing,
                 }
@@ -95,10 +97,16 @@ impl<T: Send + Sync + 'static> Group<T> {
             }
             let (from, to) = (flight.next(), flight.next().plus(len as u64));
             let (failed, lost) = (flight.failed_in(from, to), flight.lost_before(from));
-            Some(Handed { ticket: flight.hand_out(to, leased), failed, lost })
+            Some(Handed { ticket: flight.hand_out(to, at, leased), failed, lost })
         });
         drop(unused);
         handed
+    }
+
+    /// What records under a lease have in common.
+    pub(super) fn lent(self: &Arc<Self>, partition: u32, ticket: Ticket) -> Option<Home> {
+        self.config.sharing.lease?;
+        Some(self.home.lent(Loan { home: self.clone(), partition, ticket }))
     }
 
     /// Whether a look at the lane would find something; else when it would.

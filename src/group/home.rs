@@ -6,6 +6,7 @@
 //! | closing:B | `closing.load`  | Relaxed | the other half                                                                      |
 #![forbid(unsafe_code)]
 
+use super::receipt::Loan;
 use super::watch::{Term, Watch};
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicBool, Ordering};
@@ -35,12 +36,19 @@ pub(super) struct Home {
     pub(super) closing: Closing,
     /// The lease of the run in hand, where there is one.
     pub(super) term: Option<Term>,
+    /// That of the batch in hand, of a consumer that has one.
+    pub(super) loan: Option<Loan>,
 }
 
 impl Home {
     /// The same, for runs under a lease.
     pub(super) fn of_its_own(&self) -> Self {
-        Home { topic: self.topic.clone(), closing: self.closing.clone(), term: None }
+        Home { topic: self.topic.clone(), closing: self.closing.clone(), term: None, loan: None }
+    }
+
+    /// The same, for a batch that a consumer was handed under a lease.
+    pub(super) fn lent(&self, loan: Loan) -> Self {
+        Home { loan: Some(loan), ..self.of_its_own() }
     }
 
     /// The next run begins, in that epoch.

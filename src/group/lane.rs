@@ -204,7 +204,7 @@ impl<T: Send + Sync + 'static> Lane<T> {
             if held.epoch != self.gate.epoch() {
                 held.resync(&self.gate);
             }
-            self.lend(held);
+            self.lend(held, me);
         }
         debug_assert!(held.is_some(), "word inv. 2: a free lane's state is parked");
         Some((word, held?))

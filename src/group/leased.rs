@@ -5,17 +5,18 @@
 //! one.
 #![forbid(unsafe_code)]
 
+use super::Group;
 use super::contain::contain;
 use super::executor::Turn;
-use super::fence::Cause;
 use super::handler::{Deliver, Interrupt, Verdict};
-use super::lane::Held;
+use super::lane::{Held, Lane};
 use super::outcome::{Failure, Outcome};
 use super::record::{Batch, Lent};
-use super::settle::{Ran, commit, finish, settle};
+use super::settle::{Ran, Settled, commit, finish, settle};
 use super::task::{MemberTask, Slot, behind};
 use super::watch::{End, Kept, Watch};
 use crate::log::Read;
+use crate::seq::Seq;
 use crate::sync::Arc;
 
 /// How a run under a lease ended.
@@ -24,6 +25,19 @@ enum Left {
     Settled(Ran),
     /// Too late, after so many calls that are refused.
     Late { refused: usize },
+}
+
+/// Whether the record that is next is to be given up: by a lease that ran out, or in a consumer's hands; there nobody had it
+/// in hand who could bury it.
+pub(super) fn is_spent<T>(group: &Group<T>, held: &Held<T>) -> bool {
+    held.failures > 0 && !group.config.retry.allows_another(held.failures)
+}
+
+/// Gives up that record, which is all that is in hand.
+#[cold]
+pub(super) fn give_up<T: Send + Sync + 'static>(group: &Group<T>, lane: &Lane<T>, batch: &Batch<'_, T>) -> Settled {
+    let failure = lane.cause(Seq::new(batch.offset())).into_failure();
+    settle(group, Verdict { outcome: Outcome::Reject(failure), blames: true }, batch, 0)
 }
 
 impl<T: Send + Sync + 'static, D: Deliver<T>> MemberTask<T, D> {
@@ -47,8 +61,7 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> MemberTask<T, D> {
         let (Some(held), Some(handlers), Some(home)) = (held, &mut self.handlers, home) else {
             return Left::Settled(Ran::Stopped(0));
         };
-        // Given up by a lease that ran out, for which nobody had the record in hand who could bury it.
-        let spent = held.failures > 0 && !group.config.retry.allows_another(held.failures);
+        let spent = is_spent(group, held);
         let most = held.limit(if turn.panic || spent || D::BLAMES { 1 } else { budget });
         let (run, spent) = match lane.log.read(&mut held.reader, most) {
             Read::Ready(run) => (run, spent),
@@ -65,8 +78,7 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> MemberTask<T, D> {
         let attempt = if spent { failures } else { failures.saturating_add(1) };
         let batch = Batch { lent: Lent::Run(run), home, partition, attempt, lost };
         if spent {
-            let verdict = Verdict { outcome: Outcome::Reject(Cause::Expired.into_failure()), blames: true };
-            let settled = settle(group, verdict, &batch, 0);
+            let settled = give_up(group, lane, &batch);
             return Left::Settled(finish(group, lane, held, 0, settled));
         }
         if !watch.begin(&lane.word, (self.member, turn.executor), (first, len as u64), kept) {
@@ -119,7 +131,7 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> MemberTask<T, D> {
             Some(held) if slot.lane.word.load().is_held_by(self.member) => {
                 held.resync(&slot.lane.gate);
                 held.recall(watch.lock().kept);
-                slot.lane.lend(held);
+                slot.lane.lend(held, self.member);
             }
             _ => drop(slot.held.take()),
         }

@@ -18,6 +18,7 @@ use super::flight::{Cursor, Flight};
 use super::hung::Overdue;
 use super::lane::{Held, Lane};
 use super::record::Batch;
+use super::retry::Retry;
 use super::word::MemberId;
 use crate::log;
 use crate::seq::Seq;
@@ -54,19 +55,26 @@ impl<T: Send + Sync + 'static> Lane<T> {
         (current.map_or(0, |range| range.end - range.start), flight.refused, flight.lapsed)
     }
 
-    /// A member with a handler has taken the lane: what has failed in a consumer's hands goes on from there.
-    pub(super) fn lend(&self, held: &mut Held<T>) {
-        let unused = {
-            let mut flight = lock(&self.flight);
-            let (carries, unused) = flight.lend(held.next);
-            held.carries = carries;
-            unused
-        };
+    /// `me`, a member with a handler, has taken the lane: what has failed in a consumer's hands goes on from there.
+    pub(super) fn lend(&self, held: &mut Held<T>, me: MemberId) {
+        held.carries = lock(&self.flight).lend(held.next);
         if held.carries {
             let last = lock(&self.flight).last_failed().unwrap_or(0);
             held.single_until = held.single_until.later(Seq::new(last).plus(1));
         }
-        drop(unused);
+        if let Some(watch) = &self.watch {
+            let mut hand = watch.lock();
+            // Unless it was seized meanwhile: then that is another's to say.
+            if self.word.load().is_held_by(me) {
+                hand.kept = held.kept();
+            }
+        }
+    }
+
+    /// Why the record in hand is to be given up, if it is, and was before it was handed to anybody.
+    #[cold]
+    pub(super) fn cause(&self, at: Seq) -> Cause {
+        lock(&self.flight).take_cause(at).unwrap_or(Cause::Expired)
     }
 
     /// How often the record that is now next has failed in a consumer's hands.
@@ -81,7 +89,7 @@ impl<T: Send + Sync + 'static> Lane<T> {
     }
 
     /// Takes the lane for a consumer. `None`: it is not to be had; else what is missing and has not been told.
-    pub(super) fn open(&self, flight: &mut Flight, me: MemberId) -> Option<[Option<log::Gap>; 2]> {
+    pub(super) fn open(&self, flight: &mut Flight, me: MemberId, retry: &Retry) -> Option<[Option<log::Gap>; 2]> {
         self.word.take(me).ok()?;
         let mut parked = lock(&self.parked);
         let held = parked.as_mut()?;
@@ -90,7 +98,7 @@ impl<T: Send + Sync + 'static> Lane<T> {
         }
         let lifted = if self.loses { held.lifted_over(&self.gate) } else { None };
         let at = Cursor { committed: held.next, epoch: held.epoch };
-        flight.open(me, at, held.failures, held.due, held.lost);
+        flight.open(me, at, held.failures, held.due, held.lost, retry);
         Some([held.untold.take(), lifted])
     }
 

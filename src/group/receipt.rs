@@ -74,7 +74,7 @@ impl<T: Send + Sync + 'static> Settles for Group<T> {
     }
 
     fn nack(&self, partition: u32, ticket: Ticket, from: Option<u64>, failure: Failure) -> Result<(), SettleError> {
-        self.nack(&self.lanes[partition as usize], Who::Batch(ticket), from, Some(failure), None)
+        self.nack(&self.lanes[partition as usize], Who::Batch(ticket), from, Some(failure), None).map(drop)
     }
 
     fn extend(&self, partition: u32, ticket: Ticket, by: Duration) -> Result<Duration, SettleError> {
@@ -83,6 +83,28 @@ impl<T: Send + Sync + 'static> Settles for Group<T> {
 
     fn release(&self, partition: u32, ticket: Ticket) {
         self.release(&self.lanes[partition as usize], ticket);
+    }
+}
+
+/// What the records of a batch in a consumer's hands know of its lease.
+pub(super) struct Loan {
+    pub(super) home: Arc<dyn Settles>,
+    pub(super) partition: u32,
+    pub(super) ticket: Ticket,
+}
+
+impl Loan {
+    pub(super) fn extend(&self, by: Duration) -> Result<Duration, FencedBy> {
+        self.home.extend(self.partition, self.ticket, by).map_err(|error| match error {
+            SettleError::Fenced { reason, .. } => reason,
+            SettleError::NotInFlight { .. } => FencedBy::AlreadyAcked,
+        })
+    }
+}
+
+impl fmt::Debug for Loan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Loan").field(&self.ticket).finish()
     }
 }
 

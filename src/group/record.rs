@@ -49,17 +49,22 @@ impl<'a, T> Record<'a, T> {
     /// to know whether what it is about to do still counts.
     ///
     /// [`Duration::MAX`] where it knows of no lease: in a group without one, of a redriven record, in a group with
-    /// [`Order::Shared`](crate::Order::Shared), and of what a consumer polled, which its [receipt](crate::Receipt::extend) extends.
+    /// [`Order::Shared`](crate::Order::Shared). What a consumer polled is extended as by [`Polled::extend`](crate::Polled::extend).
     ///
     /// # Errors
     ///
-    /// It is not this handler's any more, because its time was up, the group's cursor was moved, or the group deleted: what it
+    /// It is not this handler's, or consumer's, any more, because its time was up, the group's cursor was moved, or the group deleted: what it
     /// makes of the record is refused.
     pub fn extend(&self, by: Duration) -> Result<Duration, ExtendError> {
-        let Some(term) = self.home.term.as_ref().filter(|_| self.letter.is_none()) else { return Ok(Duration::MAX) };
         let (partition, offset) = (self.partition, self.offset);
+        let extended = match (&self.home.term, &self.home.loan) {
+            _ if self.letter.is_some() => return Ok(Duration::MAX),
+            (Some(term), _) => term.extend(offset, by),
+            (None, Some(loan)) => loan.extend(by),
+            (None, None) => return Ok(Duration::MAX),
+        };
         let fenced = |by| ExtendError { topic: self.home.topic.clone(), partition, offset, by };
-        term.extend(offset, by).map_err(fenced)
+        extended.map_err(fenced)
     }
 
     /// The partition.

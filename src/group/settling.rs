@@ -34,12 +34,57 @@ impl Who {
     }
 }
 
+/// The records of a batch that fail, from `from` on if that is given: what lies before it is done. Says what comes again, and
+/// what was done. `None`: the cursor was moved at that very moment.
+fn fail_from<T: Send + Sync + 'static>(
+    lane: &Lane<T>,
+    flight: &mut Flight,
+    mut at: Cursor,
+    ticket: Ticket,
+    from: Option<u64>,
+    unused: &mut Vec<Cause>,
+) -> Result<(Range<u64>, Range<Seq>), Option<Refusal>> {
+    flight.is_current(ticket, at).map_err(|why| Some(Refusal::Fenced(why)))?;
+    if from.is_some_and(|offset| offset < at.committed.get()) {
+        return Err(Some(Refusal::Fenced(FencedBy::AlreadyAcked)));
+    }
+    let first = from.map_or(ticket.from, Seq::new).later(at.committed);
+    let mut done = at.committed..at.committed;
+    if ticket.from.precedes(first) && at.committed.precedes(first) && from.is_some() {
+        unused.extend(go_on(lane, flight, at, first)?);
+        (done.end, at.committed) = (first, first);
+    }
+    flight.rewind(first, at, FencedBy::Rewound, || lane.gate.bump());
+    Ok((first.get()..from.map_or(ticket.to.get(), |_| first.get() + 1), done))
+}
+
+/// Everything before `to` is done, all of which is in flight. `None`: the cursor was moved at that very moment.
+fn go_on<T: Send + Sync + 'static>(
+    lane: &Lane<T>,
+    flight: &mut Flight,
+    at: Cursor,
+    to: Seq,
+) -> Result<Vec<Cause>, Option<Refusal>> {
+    flight.may_ack(to, at).map_err(Some)?;
+    let done = to.since(at.committed);
+    // Counted before, as when a handler does it: who sees the cursor there finds the books right.
+    lane.counters.acked.add(done);
+    match lane.gate.commit(at.epoch, at.committed, to) {
+        Ok(()) => Ok(flight.acked(to)),
+        Err(Fenced { .. }) => {
+            lane.counters.acked.take_back(done);
+            Err(None)
+        }
+    }
+}
+
 impl<T: Send + Sync + 'static> Group<T> {
     /// Everything of what `who` has up to `through`, or all of it, is done.
     pub(super) fn ack(&self, lane: &Lane<T>, who: Who, through: Option<u64>) -> Result<(), SettleError> {
         self.is_back(who.member());
         loop {
-            let acked = self.fly(lane, Some(who.member()), None, |flight, at, _| self.ack_at(lane, flight, at, who, through));
+            let acked =
+                self.fly(lane, Some(who.member()), None, |flight, at, _| self.ack_at(lane, flight, at, who, through));
             match acked {
                 Err(Some(refusal)) => return Err(self.refused(lane, who, through, refusal)),
                 Err(None) => {} // the cursor was moved at that very moment: why, is known by now
@@ -87,20 +132,11 @@ impl<T: Send + Sync + 'static> Group<T> {
                 return Err(Some(Refusal::Fenced(why)));
             }
         }
-        flight.may_ack(to, at).map_err(Some)?;
-        let done = to.since(at.committed);
-        // Counted before, as when a handler does it: who sees the cursor there finds the books right.
-        lane.counters.acked.add(done);
-        match lane.gate.commit(at.epoch, at.committed, to) {
-            Ok(()) => Ok((at.committed..to, flight.acked(to))),
-            Err(Fenced { .. }) => {
-                lane.counters.acked.take_back(done);
-                Err(None)
-            }
-        }
+        go_on(lane, flight, at, to).map(|unused| (at.committed..to, unused))
     }
 
     /// What `who` has failed: all of it, or the record at `from`, before which all is done, and the rest comes again uncounted.
+    /// All of that or nothing; whether there was anything.
     pub(super) fn nack(
         &self,
         lane: &Lane<T>,
@@ -108,7 +144,7 @@ impl<T: Send + Sync + 'static> Group<T> {
         from: Option<u64>,
         mut failure: Option<Failure>,
         in_hand: Option<&Batch<'_, T>>,
-    ) -> Result<(), SettleError> {
+    ) -> Result<bool, SettleError> {
         self.is_back(who.member());
         let (now, roll) = (self.clock.now(), self.roll());
         if let (Who::Batch(ticket), Some(offset)) = (who, from) {
@@ -117,58 +153,41 @@ impl<T: Send + Sync + 'static> Group<T> {
                 return Err(self.refused(lane, who, from, Refusal::NotInFlight(in_flight)));
             }
         }
-        if let Some(before) = from.and_then(|offset| offset.checked_sub(1)) {
-            if self.cursor_is_before(lane, who, before) {
-                self.ack_before(lane, who, before)?;
-            }
-        }
-        let mut unused = Vec::new();
-        let nacked = self.fly(lane, Some(who.member()), in_hand, |flight, at, again| {
-            let which = match who {
-                Who::All(me) if flight.holder != Some(me) => return Ok(()),
-                Who::All(_) if flight.in_flight(at.committed).is_none() => return Ok(()),
-                Who::All(_) => flight.rewind_all(at, FencedBy::Rewound, || lane.gate.bump()),
-                Who::Batch(ticket) => {
-                    flight.is_current(ticket, at).map_err(Refusal::Fenced)?;
-                    if from.is_some_and(|offset| offset < at.committed.get()) {
-                        return Err(Refusal::Fenced(FencedBy::AlreadyAcked));
+        loop {
+            let mut unused = Vec::new();
+            let nacked = self.fly(lane, Some(who.member()), in_hand, |flight, at, again| {
+                let (which, done) = match who {
+                    Who::All(me) if flight.holder != Some(me) => return Ok(None),
+                    Who::All(_) if flight.in_flight(at.committed).is_none() => return Ok(None),
+                    Who::All(_) => {
+                        (flight.rewind_all(at, FencedBy::Rewound, || lane.gate.bump()), at.committed..at.committed)
                     }
-                    let first = from.map_or(ticket.from, Seq::new).later(at.committed);
-                    flight.rewind(first, at, FencedBy::Rewound, || lane.gate.bump());
-                    first.get()..from.map_or(ticket.to.get(), |_| first.get() + 1)
+                    Who::Batch(ticket) => fail_from(lane, flight, at, ticket, from, &mut unused)?,
+                };
+                let first = Seq::new(which.start);
+                let cause = failure.take().map_or(Cause::Nacked, Cause::Failed);
+                let (tried_again, left) = flight.fail(which, cause, &self.config.retry);
+                lane.counters.retried.add(tried_again);
+                unused.extend(left);
+                *again = true;
+                let failures = flight.failures_of(first);
+                if self.config.retry.allows_another(failures) {
+                    let pause = pause(&self.config.retry, failures, roll);
+                    flight.wait_until((!pause.is_zero()).then(|| now.after(pause)));
+                    lane.notice.waits(first.get(), flight.epoch(), failures, flight.due());
                 }
-            };
-            let first = Seq::new(which.start);
-            let cause = failure.take().map_or(Cause::Nacked, Cause::Failed);
-            let (tried_again, left) = flight.fail(which, cause, &self.config.retry);
-            lane.counters.retried.add(tried_again);
-            unused = left;
-            *again = true;
-            let failures = flight.failures_of(first);
-            if self.config.retry.allows_another(failures) {
-                let pause = pause(&self.config.retry, failures, roll);
-                flight.wait_until((!pause.is_zero()).then(|| now.after(pause)));
-                lane.notice.waits(first.get(), flight.epoch(), failures, flight.due());
+                Ok(Some(done))
+            });
+            drop(unused);
+            match nacked {
+                Err(Some(refusal)) => return Err(self.refused(lane, who, from, refusal)),
+                Err(None) => {} // as in `ack`
+                Ok(None) => return Ok(false),
+                Ok(Some(done)) => {
+                    self.tell_of(lane, &done);
+                    return Ok(true);
+                }
             }
-            Ok(())
-        });
-        drop(unused);
-        nacked.map_err(|refusal| self.refused(lane, who, from, refusal))
-    }
-
-    fn cursor_is_before(&self, lane: &Lane<T>, who: Who, offset: u64) -> bool {
-        let starts = match who {
-            Who::Batch(ticket) => ticket.from.get(),
-            Who::All(_) => 0,
-        };
-        lane.cursor().committed.get() <= offset && starts <= offset
-    }
-
-    fn ack_before(&self, lane: &Lane<T>, who: Who, offset: u64) -> Result<(), SettleError> {
-        match self.ack(lane, who, Some(offset)) {
-            // Others were faster, and acknowledged it with something behind it.
-            Err(SettleError::NotInFlight { .. }) if lane.cursor().committed.get() > offset => Ok(()),
-            done => done,
         }
     }
 

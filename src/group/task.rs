@@ -29,6 +29,7 @@ use super::executor::{Place, Step, Task, Turn};
 use super::handler::{Deliver, Handlers, Interrupt, Verdict};
 use super::home::Home;
 use super::lane::{Held, Lane};
+use super::leased::{give_up, is_spent};
 use super::outcome::{Failure, Outcome};
 use super::record::{Batch, Lent};
 use super::redrive;
@@ -161,7 +162,8 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> MemberTask<T, D> {
         }
         let (group, Slot { lane, held, seen, .. }) = (&*self.group, &mut self.slots[index]);
         let (Some(held), Some(handlers)) = (held, &mut self.handlers) else { return Ran::Stopped(0) };
-        let bound = if turn.panic { 1 } else { budget };
+        let spent = is_spent(group, held);
+        let bound = if turn.panic || spent { 1 } else { budget };
         let most = held.limit(bound);
         let run = match lane.log.read(&mut held.reader, most) {
             Read::Ready(run) => run,
@@ -171,9 +173,15 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> MemberTask<T, D> {
                 None => return Ran::Stopped(0),
             },
         };
-        let (home, partition, attempt) = (&group.home, lane.partition, held.failures.saturating_add(1));
+        let spent = spent && held.failures > 0; // not if it was lost just now
+        let attempt = if spent { held.failures } else { held.failures.saturating_add(1) };
+        let (home, partition) = (&group.home, lane.partition);
         let first = run.first();
         let batch = Batch { lent: Lent::Run(run), home, partition, attempt, lost: held.lost };
+        if spent {
+            let settled = give_up(group, lane, &batch);
+            return finish(group, lane, held, 0, settled);
+        }
         let (mut done, len) = (0, batch.len());
         if lane.loses {
             lane.gate.take(first.plus(len as u64), held.epoch);

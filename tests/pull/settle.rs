@@ -90,13 +90,13 @@ fn a_nack_hands_everything_in_flight_out_again_at_once_and_nothing_if_nothing_is
     let lab = Lab::new(1);
     let (topic, group) = group(&lab, 100, forever());
     let mut consumer = group.consumer("c").unwrap();
-    consumer.nack(0);
+    assert!(!consumer.nack(0) && !consumer.nack(9), "also of a partition that there is not");
     topic.publish_batch(0..3).unwrap();
-    consumer.nack(0);
+    assert!(!consumer.nack(0));
     assert_eq!(group.stats().retried(), 0, "nothing was in flight");
     let receipt = consumer.try_poll(2).unwrap().detach();
     std::mem::forget(consumer.try_poll(2).unwrap().detach());
-    consumer.nack(0);
+    assert!(consumer.nack(0));
     assert_eq!((figures(&group), group.stats().retried()), ((0, 0, 0), 3));
     assert_eq!(fenced(receipt.ack()), FencedBy::Rewound);
     let again = consumer.try_poll(9).unwrap();

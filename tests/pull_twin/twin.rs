@@ -257,9 +257,11 @@ impl Twin {
                 lane.next
             ));
         }
+        let flew = lane.in_flight().is_some();
         (lane.last, lane.next, lane.due, lane.holder) = (from, from + len, None, Some(member.to_owned()));
         if let Some(lease) = lease {
-            (lane.deadline, lane.leased_at) = (Some(now + lease), now);
+            let before = lane.deadline.filter(|_| flew);
+            (lane.deadline, lane.leased_at) = (before.max(Some(now + lease)), now);
         }
         let known = self.names.iter().position(|name| name == member);
         let member = known.unwrap_or(self.names.len());
@@ -320,12 +322,6 @@ impl Twin {
         if from.is_some_and(|at| !(ticket.from..ticket.to).contains(&at)) {
             return self.not_in_flight(p);
         }
-        if let Some(before) = from.filter(|at| self.committed(p) < *at && ticket.from < *at) {
-            match self.ack(ticket, Some(before - 1)) {
-                Settled::Done => {}
-                refused => return refused,
-            }
-        }
         if let Some(why) = self.lanes[p as usize].fenced(ticket) {
             return self.refused(why, None);
         }
@@ -333,6 +329,10 @@ impl Twin {
             return self.refused("AlreadyAcked", None);
         }
         let lane = &mut self.lanes[p as usize];
+        if let Some(at) = from.filter(|at| lane.committed < *at && ticket.from < *at) {
+            lane.figures.acked += at - lane.committed;
+            lane.go_to(at);
+        }
         let first = from.unwrap_or(ticket.from).max(lane.committed);
         lane.rewind(first, "Rewound");
         let which = first..from.map_or(ticket.to, |_| first + 1);

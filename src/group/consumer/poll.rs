@@ -4,6 +4,7 @@
 use super::{Consumer, Hand, OwnedBatch, Polled};
 use crate::group::flight::Ticket;
 use crate::group::handing::{Handed, Look, Next};
+use crate::group::home::Home;
 use crate::group::lane::Lane;
 use crate::log::{Gap, Read};
 use crate::ring::{Peek, Reader};
@@ -41,6 +42,8 @@ pub(super) struct Catch {
     pub(super) ticket: Ticket,
     pub(super) failed: Vec<(u64, u32)>,
     pub(super) lost: u64,
+    /// What the records have in common, under a lease.
+    pub(super) home: Option<Home>,
 }
 
 impl<T: Send + Sync + 'static> Consumer<T> {
@@ -178,7 +181,8 @@ impl<T: Send + Sync + 'static> Consumer<T> {
                 self.group.tell(lane.partition, gap);
             }
             if let Some(Handed { ticket, failed, lost }) = handed {
-                return Ok(Catch { hand: at, ticket, failed, lost });
+                let home = self.group.lent(lane.partition, ticket);
+                return Ok(Catch { hand: at, ticket, failed, lost, home });
             }
             reader.put_down();
             if none {

@@ -9,6 +9,7 @@ use crate::group::record::{Batch, Lent, Record};
 use crate::group::settling::Who;
 use std::fmt;
 use std::ops::Range;
+use std::time::Duration;
 
 /// Records that a [`Consumer`] was handed: consecutive ones of one partition, or none. They are borrowed from the log for as
 /// long as this lives, whatever becomes of the lease meanwhile.
@@ -49,7 +50,7 @@ impl<'a, T: Send + Sync + 'static> Polled<'a, T> {
     fn batch<'s>(&'s self, catch: &'s Catch) -> Batch<'s, T> {
         let Hand { lane, reader } = &self.consumer.hands[catch.hand];
         let run = reader.lent(catch.ticket.to.since(catch.ticket.from) as usize);
-        let home = &self.consumer.group.home;
+        let home = catch.home.as_ref().unwrap_or(&self.consumer.group.home);
         Batch { lent: Lent::Run(run), home, partition: lane.partition, attempt: 1, lost: catch.lost }
     }
 
@@ -123,7 +124,19 @@ impl<'a, T: Send + Sync + 'static> Polled<'a, T> {
     fn fail(&self, from: Option<u64>, failure: Failure) -> Result<(), SettleError> {
         let Some(catch) = &self.catch else { return Ok(()) };
         let (group, lane) = (&self.consumer.group, &self.consumer.hands[catch.hand].lane);
-        group.nack(lane, Who::Batch(catch.ticket), from, Some(failure), Some(&self.batch(catch)))
+        group.nack(lane, Who::Batch(catch.ticket), from, Some(failure), Some(&self.batch(catch))).map(drop)
+    }
+
+    /// Has the lease of all that is in flight in the partition last for `by` from now on, as far as
+    /// [`lease_renewed_up_to`](crate::GroupConfig::lease_renewed_up_to) allows; never shortens it. Says how long it lasts now
+    /// ([`Duration::MAX`] without a lease).
+    ///
+    /// # Errors
+    ///
+    /// As [`ack`](Self::ack).
+    pub fn extend(&self, by: Duration) -> Result<Duration, SettleError> {
+        let Some(catch) = &self.catch else { return Ok(Duration::ZERO) };
+        self.consumer.group.extend(&self.consumer.hands[catch.hand].lane, catch.ticket, by)
     }
 
     /// Ends the borrow and leaves the records in flight, to be settled with the receipt: so the consumer can poll on.
@@ -143,8 +156,8 @@ impl<'a, T: Send + Sync + 'static> Polled<'a, T> {
 }
 
 fn attempted<'a, T>(catch: &Catch, record: Record<'a, T>) -> Record<'a, T> {
-    let failed = catch.failed.iter().find(|(offset, _)| *offset == record.offset());
-    record.with_attempt(failed.map_or(1, |(_, times)| times.saturating_add(1)))
+    let failed = catch.failed.binary_search_by_key(&record.offset(), |(offset, _)| *offset);
+    record.with_attempt(failed.map_or(1, |at| catch.failed[at].1.saturating_add(1)))
 }
 
 /// The records of a [`Polled`] batch, in order.

@@ -18,9 +18,9 @@ fn seq(offset: u64) -> Seq {
 /// Two batches out: 0..2 and 2..5.
 fn two() -> (Flight, Ticket, Ticket) {
     let mut flight = Flight::default();
-    flight.open(MemberId::new(1).unwrap(), at(0, 7), 0, None, 0);
-    let one = flight.hand_out(seq(2), None);
-    let two = flight.hand_out(seq(5), None);
+    flight.open(MemberId::new(1).unwrap(), at(0, 7), 0, None, 0, &Retry::never());
+    let one = flight.hand_out(seq(2), at(0, 7), None);
+    let two = flight.hand_out(seq(5), at(0, 7), None);
     (flight, one, two)
 }
 
@@ -45,9 +45,9 @@ fn the_last_batch_goes_back_in_its_epoch_and_an_earlier_one_ends_it() {
     let (mut flight, one, two) = two();
     flight.rewind(seq(2), at(0, 7), FencedBy::Rewound, || panic!("no need for a new epoch"));
     assert_eq!((flight.next(), flight.epoch()), (seq(2), 7));
-    let again = flight.hand_out(seq(5), None);
+    let again = flight.hand_out(seq(5), at(0, 7), None);
     assert_eq!(again, two);
-    flight.hand_out(seq(6), None);
+    flight.hand_out(seq(6), at(0, 7), None);
     flight.rewind(seq(2), at(0, 7), FencedBy::Rewound, || 8);
     assert_eq!((flight.next(), flight.epoch()), (seq(0), 8), "nobody can settle the first one any more");
     assert_eq!(flight.is_current(two, at(0, 8)), Err(FencedBy::Rewound));
@@ -59,7 +59,7 @@ fn the_last_batch_goes_back_in_its_epoch_and_an_earlier_one_ends_it() {
 fn a_lease_is_over_from_its_deadline_on_and_all_of_it_comes_again() {
     let (mut flight, _, _) = two();
     let deadline = Time::ZERO.after(Duration::from_secs(30));
-    let three = flight.hand_out(seq(6), Some((Time::ZERO, Duration::from_secs(30))));
+    let three = flight.hand_out(seq(6), at(0, 7), Some((Time::ZERO, Duration::from_secs(30))));
     assert!(!flight.is_over(at(0, 7), Time::ZERO.after(Duration::from_secs(29))));
     assert!(flight.is_over(at(0, 7), deadline));
     assert_eq!(flight.rewind_all(at(1, 7), FencedBy::Expired, || 8), 1..6);
@@ -76,9 +76,9 @@ fn a_record_on_its_last_attempt_is_alone_and_then_it_is_spent() {
     assert_eq!(flight.fail(3..4, Cause::Nacked, &retry).0, 1);
     flight.rewind(seq(2), at(2, 7), FencedBy::Rewound, || unreachable!());
     assert_eq!(flight.limit(9, &retry), 1, "2, which comes before it");
-    flight.hand_out(seq(3), None);
+    flight.hand_out(seq(3), at(0, 7), None);
     assert_eq!((flight.limit(9, &retry), flight.limit(9, &Retry::never().unlimited())), (1, 9));
-    flight.hand_out(seq(4), None);
+    flight.hand_out(seq(4), at(0, 7), None);
     assert_eq!(flight.fail(3..4, Cause::Failed(Failure::new("no")), &retry).0, 0);
     flight.rewind(seq(3), at(2, 7), FencedBy::Rewound, || unreachable!());
     assert!(flight.next_is_spent());
