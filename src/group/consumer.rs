@@ -113,6 +113,13 @@ struct Doorbell {
     waits: AtomicBool,
 }
 
+impl Doorbell {
+    fn sleeps(&self, sleeps: bool) {
+        // ORD(waits:A) Relaxed: see the table. Pairs with ORD(waits:B).
+        self.waits.store(sleeps, Ordering::Relaxed);
+    }
+}
+
 impl Seat for Doorbell {
     fn ring(&self) {
         self.bell.ring();

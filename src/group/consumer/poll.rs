@@ -142,11 +142,9 @@ impl<T: Send + Sync + 'static> Consumer<T> {
         let leases = hands.iter().filter_map(|hand| group.has_more(&hand.lane, *id).err().flatten());
         let until = earlier(until, leases.min());
         let more = || is_out(left) || hands.iter().any(|hand| group.has_more(&hand.lane, *id).is_ok());
-        // ORD(waits:A) Relaxed: see the table. Pairs with ORD(waits:B).
-        doorbell.waits.store(true, Ordering::Relaxed);
+        doorbell.sleeps(true);
         let waited = sleeper.wait(events, until, more);
-        // ORD(waits:A) Relaxed: see the table. Pairs with ORD(waits:B).
-        doorbell.waits.store(false, Ordering::Relaxed);
+        doorbell.sleeps(false);
         waited
     }
 
