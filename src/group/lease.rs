@@ -146,7 +146,8 @@ impl<T> GroupConfig<T> {
     ///
     /// **Consumers.** One lease for each partition, from the moment in which a batch is handed out; the next batch begins it anew. Who
     /// polls in vain, and the broker's timer, find that it is over, and wake who waits for records. Nothing renews it but that
-    /// next batch, and [`Receipt::extend`](crate::Receipt::extend).
+    /// next batch, and [`Polled::extend`](crate::Polled::extend) or [`Receipt::extend`](crate::Receipt::extend). When it is over, the
+    /// consumer's partitions are other members' until it polls or settles again, unless it sleeps in a poll.
     ///
     /// **Handlers.** A member that does not hang takes over at once; see [`on_expired`](Self::on_expired). Handlers are
     /// then handed one record at a time, with a short lock and a look at the clock for each. (With [`Order::Shared`] a lease is for what
