@@ -181,7 +181,7 @@ impl<T> GroupConfig<T> {
     ///
     /// A handler's is renewed by itself for as long as the handler runs: so this is when it is over, counted from when the record
     /// was handed over, and [`lease`](Self::lease) is the step in which it gets there. A consumer's is not renewed by itself:
-    /// [`Receipt::extend`](crate::Receipt::extend) does it, as far as this long after the last batch of the partition was handed
+    /// [`Polled::extend`](crate::Polled::extend) and [`Receipt::extend`](crate::Receipt::extend) do it, as far as this long after the last batch of the partition was handed
     /// out. So it is no limit for who polls on.
     pub fn lease_renewed_up_to(mut self, longest: Duration) -> Self {
         self.sharing.renewed = Some(longest);

@@ -53,8 +53,8 @@ impl<'a, T> Record<'a, T> {
     ///
     /// # Errors
     ///
-    /// It is not this handler's, or consumer's, any more, because its time was up, the group's cursor was moved, or the group deleted: what it
-    /// makes of the record is refused.
+    /// It is not this handler's, or consumer's, any more, because its time was up, the group's cursor was moved, or the group
+    /// deleted: what it makes of the record is refused.
     pub fn extend(&self, by: Duration) -> Result<Duration, ExtendError> {
         let (partition, offset) = (self.partition, self.offset);
         let extended = match (&self.home.term, &self.home.loan) {
