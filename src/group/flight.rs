@@ -70,8 +70,8 @@ pub(super) struct Flight {
     /// When what was handed out last was, and when it is over.
     leased_at: Time,
     deadline: Option<Time>,
-    /// Nothing is handed out before that.
-    due: Option<Time>,
+    /// The record at which nothing is handed out before that time.
+    due: Option<(Seq, Time)>,
     /// How often records that are not done have failed.
     failures: BTreeMap<u64, u32>,
     /// Those of them that are to be given up.
@@ -106,8 +106,15 @@ impl Flight {
         self.deadline.map_or(Duration::ZERO, |deadline| deadline.since(self.leased_at))
     }
 
+    /// Before when nothing is handed out at `next`.
     pub(super) fn due(&self) -> Option<Time> {
-        self.due
+        self.due.filter(|(at, _)| *at == self.next).map(|(_, due)| due)
+    }
+
+    /// The same, if that is not over.
+    pub(super) fn pause(&mut self, now: Time) -> Option<Time> {
+        self.due = self.due.filter(|(_, due)| now < *due);
+        self.due()
     }
 
     /// The epoch in which it is.
@@ -162,7 +169,8 @@ impl Flight {
         } else {
             self.failures.remove(&at.committed.get());
         }
-        (self.due, self.lost, self.deadline) = (due, (at.committed, lost), None);
+        self.due = due.map(|due| (at.committed, due)).or(self.due.filter(|(failed, _)| !failed.precedes(at.committed)));
+        (self.lost, self.deadline) = ((at.committed, lost), None);
     }
 
     /// The consumer lets the lane go, with nothing in flight.
@@ -174,12 +182,15 @@ impl Flight {
     /// Goes on behind a gap, which is committed already.
     pub(super) fn passed(&mut self, to: Seq, lost: u64) -> Vec<Cause> {
         self.lost = (to, self.lost_before(self.next) + lost);
-        (self.next, self.last, self.due) = (to, to, None);
+        (self.next, self.last) = (to, to);
         self.forget_done(to)
     }
 
-    /// How many of `most` records from `next` on may be handed out at once: who would be buried by one more failure is alone.
+    /// How many of `most` records from `next` on may be handed out at once: who would be buried by one more failure is alone,
+    /// and who failed waits for its time.
     pub(super) fn limit(&self, most: usize, retry: &Retry) -> usize {
+        let ahead = self.due.map(|(at, _)| at).filter(|at| self.next.precedes(*at));
+        let most = ahead.map_or(most, |at| usize::try_from(at.since(self.next)).unwrap_or(most).min(most));
         if retry.attempts().is_none() {
             return most;
         }
@@ -201,7 +212,7 @@ impl Flight {
     /// Hands out everything before `to`: the lease of all that is in flight begins anew, and is over no earlier than it was.
     pub(super) fn hand_out(&mut self, to: Seq, at: Cursor, lease: Option<(Time, Duration)>) -> Ticket {
         let before = self.deadline.filter(|_| self.in_flight(at.committed).is_some());
-        (self.last, self.next, self.due) = (self.next, to, None);
+        (self.last, self.next) = (self.next, to);
         if let Some((now, time)) = lease {
             (self.leased_at, self.deadline) = (now, before.max(Some(now.after(time))));
         }
@@ -250,6 +261,7 @@ impl Flight {
     }
 
     fn forget_done(&mut self, committed: Seq) -> Vec<Cause> {
+        self.due = self.due.filter(|(at, _)| !at.precedes(committed));
         let undone = self.failures.split_off(&committed.get());
         self.failures = undone;
         let undone = self.spent.split_off(&committed.get());
@@ -292,9 +304,9 @@ impl Flight {
         was
     }
 
-    /// Nothing is handed out before `due`.
-    pub(super) fn wait_until(&mut self, due: Option<Time>) {
-        self.due = due;
+    /// The record at `at` is not handed out before `due`.
+    pub(super) fn wait_until(&mut self, at: Seq, due: Option<Time>) {
+        self.due = due.map(|due| (at, due));
     }
 
     /// The lease of all that is in flight goes on until then.

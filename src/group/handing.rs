@@ -65,7 +65,7 @@ impl<T: Send + Sync + 'static> Group<T> {
                     None => return Look::Nothing,
                 }
             }
-            if let Some(due) = flight.due().filter(|due| now < *due) {
+            if let Some(due) = flight.pause(now) {
                 return Look::Until(due);
             }
             if flight.next_is_spent() {

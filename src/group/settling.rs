@@ -173,8 +173,9 @@ impl<T: Send + Sync + 'static> Group<T> {
                 let failures = flight.failures_of(first);
                 if self.config.retry.allows_another(failures) {
                     let pause = pause(&self.config.retry, failures, roll);
-                    flight.wait_until((!pause.is_zero()).then(|| now.after(pause)));
-                    lane.notice.waits(first.get(), flight.epoch(), failures, flight.due());
+                    let due = (!pause.is_zero()).then(|| now.after(pause));
+                    flight.wait_until(first, due);
+                    lane.notice.waits(first.get(), flight.epoch(), failures, due);
                 }
                 Ok(Some(done))
             });

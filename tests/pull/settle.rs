@@ -178,6 +178,25 @@ fn nack_from_splits_a_batch_into_done_failed_and_released() {
 }
 
 #[test]
+fn the_backoff_of_a_nack_does_not_hold_up_what_lies_before_it() {
+    let lab = Lab::new(1);
+    let (topic, group) = group(&lab, 100, GroupConfig::earliest().retry(Retry5::wait()));
+    topic.publish_batch(0..4).unwrap();
+    let mut consumer = group.consumer("c").unwrap();
+    let first = consumer.try_poll(2).unwrap().detach();
+    consumer.try_poll(2).unwrap().nack(Failure::new("no")).unwrap();
+    drop(first); // it has not failed
+    assert_eq!(peek(&mut consumer), [0, 1]);
+    drop(consumer);
+    let mut consumer = group.consumer("d").unwrap();
+    consumer.try_poll(9).unwrap().ack().unwrap();
+    assert_eq!(figures(&group), (2, 0, 2));
+    assert!(consumer.try_poll(9).unwrap().is_empty(), "those wait for their time");
+    lab.clock.advance(SECOND);
+    assert_eq!(peek(&mut consumer), [2, 3]);
+}
+
+#[test]
 fn the_backoff_of_a_nack_holds_the_partition_up_and_the_wait_ends_with_it() {
     let lab = Lab::new(1);
     let config = GroupConfig::earliest().retry(Retry5::wait());

@@ -79,7 +79,7 @@ struct Lane {
     ended: Vec<&'static str>,
     deadline: Option<u64>,
     leased_at: u64,
-    due: Option<u64>,
+    due: Option<(u64, u64)>,
     failures: BTreeMap<u64, u32>,
     spent: BTreeMap<u64, &'static str>,
     /// The last of them, as many as are remembered.
@@ -213,11 +213,12 @@ impl Twin {
         let lane = &self.lanes[p as usize];
         let mine = self.owner(p).is_some_and(|owner| owner == member);
         let free = lane.in_flight().is_none() || lane.holder.as_deref() == Some(member);
-        let waits = lane.due.is_some_and(|due| self.now < due) || lane.spent.contains_key(&lane.next);
+        let pause = lane.due.filter(|(_, due)| self.now < *due).map(|(at, _)| at);
+        let waits = pause == Some(lane.next) || lane.spent.contains_key(&lane.next);
         if !mine || !free || waits || self.paused {
             return 0;
         }
-        let most = most.min(lane.end - lane.next);
+        let most = most.min(pause.filter(|at| lane.next < *at).unwrap_or(lane.end) - lane.next);
         let last_chance = |at: &u64| {
             let failed = lane.failures.get(at).copied().unwrap_or(0);
             self.setup.attempts.is_some_and(|attempts| failed + 1 >= attempts)
@@ -258,7 +259,7 @@ impl Twin {
             ));
         }
         let flew = lane.in_flight().is_some();
-        (lane.last, lane.next, lane.due, lane.holder) = (from, from + len, None, Some(member.to_owned()));
+        (lane.last, lane.next, lane.holder) = (from, from + len, Some(member.to_owned()));
         if let Some(lease) = lease {
             let before = lane.deadline.filter(|_| flew);
             (lane.deadline, lane.leased_at) = (before.max(Some(now + lease)), now);
@@ -354,7 +355,7 @@ impl Twin {
             }
         }
         if pauses && !lane.spent.contains_key(&first) {
-            lane.due = (pause > 0).then_some(now + pause);
+            lane.due = (pause > 0).then_some((first, now + pause));
         }
         self.note("nacked");
         self.bury(p);
