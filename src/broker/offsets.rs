@@ -12,9 +12,16 @@ use crate::sync::{Arc, Weak};
 use crate::time::Time;
 
 impl<T: Send + Sync + 'static> Timed for Inner<T> {
+    fn first(&self, now: Time) -> Option<Box<dyn FnOnce() + '_>> {
+        let ended = self.end_leases(now)?;
+        Some(Box::new(move || self.follow_ended(ended)))
+    }
+
     fn tick(&self, now: Time) -> Option<Time> {
+        let saved = self.save_due(now);
+        let _here = self.enter_timer();
         let leases = [self.watch_leases(now), self.expire_leases(now), self.watch_claims(now)];
-        [self.save_due(now), self.watch_lag(now)].into_iter().chain(leases).flatten().min()
+        [saved, self.watch_lag(now)].into_iter().chain(leases).flatten().min()
     }
 }
 

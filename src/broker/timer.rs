@@ -6,7 +6,8 @@
 //! * on a clock that somebody moves, no thread: whoever moves the clock runs it, before the move returns, so that a test
 //!   sees what is due and the order of events is its own.
 //!
-//! Nobody is asked under the lock.
+//! Nobody is asked under the lock. A round has two passes: first all that is somebody else's turn by now is said to be (leases
+//! end, and who waits for that is woken), then comes what may be the user's code, which may take its time.
 #![forbid(unsafe_code)]
 
 use crate::group::contain::drop_contained;
@@ -18,6 +19,12 @@ use std::io;
 
 /// What the timer looks after.
 pub(crate) trait Timed: Send + Sync {
+    /// Before anybody's [`tick`](Self::tick): what others wait for and needs nothing of the user's. What comes back is that
+    /// part of it that does, for after that.
+    fn first(&self, _now: Time) -> Option<Box<dyn FnOnce() + '_>> {
+        None
+    }
+
     /// Does what is due at `now`, and says when to come again at the latest. Coming earlier does no harm.
     fn tick(&self, now: Time) -> Option<Time>;
 }
@@ -125,6 +132,8 @@ impl Rounds {
     fn round(&self) -> Option<Option<Time>> {
         let watched = self.watched()?;
         let now = self.clock.now();
+        let late: Vec<_> = watched.iter().filter_map(|what| what.first(now)).collect();
+        late.into_iter().for_each(|rest| rest());
         let next = watched.iter().filter_map(|what| what.tick(now)).min();
         // Each might be the last handle of its topic by now, and what the user put into that goes with it.
         watched.into_iter().for_each(drop_contained);

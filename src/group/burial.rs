@@ -18,6 +18,7 @@ impl<T: Send + Sync + 'static> Group<T> {
     /// lock, and filed in one step with the commit.
     #[cold]
     pub(super) fn bury_spent(&self, lane: &Lane<T>, in_hand: Option<&Batch<'_, T>>) {
+        let _here = self.enter_for(lane);
         loop {
             let (taken, at) = {
                 let mut flight = lock(&lane.flight);
@@ -28,7 +29,8 @@ impl<T: Send + Sync + 'static> Group<T> {
             let letter = self.write_letter(lane, at.committed, attempts, cause.into_failure(), in_hand);
             let (out, news) = self.file_spent(lane, at, letter);
             let more = news.spent;
-            self.spread(lane, News { spent: false, ..news }, None);
+            self.pass_on(lane, &news);
+            self.follow_up(lane, News { spent: false, ..news }, None);
             self.tell_of(lane, &(at.committed..at.committed.plus(1)));
             self.lose(out);
             if !more {
@@ -80,6 +82,7 @@ impl<T: Send + Sync + 'static> Group<T> {
             match self.letters.file(letter, || lane.gate.commit(at.epoch, at.committed, to)) {
                 Ok(lost) => {
                     out = lost;
+                    news.room = true;
                     news.unused = flight.buried(to);
                 }
                 Err(Fenced { .. }) => lane.counters.dead.take_back(1),

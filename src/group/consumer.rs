@@ -134,6 +134,10 @@ impl Seat for Doorbell {
         // ORD(waits:B) Relaxed: see the table. Pairs with ORD(waits:A).
         self.waits.load(Ordering::Relaxed)
     }
+
+    fn polls(&self) -> bool {
+        true
+    }
 }
 
 impl<T: Send + Sync + 'static> Group<T> {
@@ -198,6 +202,7 @@ impl<T: Send + Sync + 'static> Drop for Consumer<T> {
     /// Leaves: asks assignors and hooks, which are user code and contained.
     fn drop(&mut self) {
         self.call_off();
+        let _here = self.group.enter_as(self.doorbell.id);
         self.group.leave(self.id);
         for hand in &mut self.hands {
             hand.reader.release();

@@ -48,11 +48,16 @@ pub fn inside(broker: Id) -> bool {
 
 /// Says that this thread steps a lane until the guard drops; then it is what it was before.
 #[derive(Debug)]
-pub(super) struct Entered(Option<Here>);
+pub struct Entered(Option<Here>);
 
 /// See [`Entered`].
 pub(super) fn enter(here: Here) -> Entered {
     Entered(HERE.try_with(|cell| cell.replace(Some(here))).ok().flatten())
+}
+
+/// As [`enter`], unless this thread is inside something already: what that is stays known then.
+pub(super) fn enter_first(here: Here) -> Entered {
+    enter(current().unwrap_or(here))
 }
 
 impl Drop for Entered {
@@ -63,7 +68,18 @@ impl Drop for Entered {
 
 #[cfg(all(test, not(ringlog_loom)))]
 mod tests {
-    use super::{Here, Id, current, enter, inside};
+    use super::{Here, Id, current, enter, enter_first, inside};
+
+    #[test]
+    fn who_is_inside_already_stays_what_it_is() {
+        let [outer, inner] = [(); 2].map(|()| Here { executor: Id::fresh(), broker: Id::fresh() });
+        let guard = enter_first(outer);
+        drop(enter_first(inner));
+        let _inner = enter_first(inner);
+        assert_eq!(current(), Some(outer));
+        drop(guard);
+        assert_eq!(current(), None);
+    }
 
     #[test]
     fn the_context_nests_and_survives_a_panic() {

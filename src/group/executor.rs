@@ -102,6 +102,11 @@ pub trait Seat: Send + Sync + fmt::Debug {
     fn is_waiting(&self) -> bool {
         false
     }
+
+    /// Whether it is a consumer's, which calls no handler.
+    fn polls(&self) -> bool {
+        false
+    }
 }
 
 /// Why an executor did not take a task.

@@ -76,7 +76,10 @@ impl<T: Send + Sync + 'static> Group<T> {
             let (from, epoch) = (flight.next(), flight.epoch());
             Look::Next(Next { me, from, epoch, first: from == lane.cursor().committed, most })
         });
-        told.iter().flatten().for_each(|gap| self.tell(lane.partition, gap));
+        for gap in told.iter().flatten() {
+            let _here = self.enter_for(lane);
+            self.tell(lane.partition, gap);
+        }
         look
     }
 

@@ -163,6 +163,13 @@ impl<T: Send + Sync + 'static> Group<T> {
     /// Ends what handlers have in hand longer than they may, has others take over, and tells; says when to look again, `None`:
     /// never. User code.
     pub fn expire_leases(&self, now: Time) -> Option<Time> {
+        let (next, lapsed) = self.expire_untold(now)?;
+        lapsed.iter().for_each(|(partition, lapse)| self.tell_expired(*partition, lapse));
+        Some(next)
+    }
+
+    /// The same, but for the telling.
+    pub(super) fn expire_untold(&self, now: Time) -> Option<(Time, Vec<(u32, Lapse)>)> {
         let lease = self.lease().filter(|_| !self.is_over())?;
         // What is handed out from now on is due later than that.
         let mut next = now.after(lease.time);
@@ -175,7 +182,7 @@ impl<T: Send + Sync + 'static> Group<T> {
         };
         let due: Vec<_> = self.lanes.iter().filter(&mut is_due).collect();
         if due.is_empty() {
-            return Some(next);
+            return Some((next, Vec::new()));
         }
         let lapsed: Vec<_> = {
             let mut roster = lock(&self.roster);
@@ -189,9 +196,8 @@ impl<T: Send + Sync + 'static> Group<T> {
         };
         if !lapsed.is_empty() {
             self.redeal();
-            lapsed.iter().for_each(|(partition, lapse)| self.tell_expired(*partition, lapse));
         }
-        Some(next)
+        Some((next, lapsed))
     }
 
     fn lapse(&self, lane: &Lane<T>, now: Time) -> Option<Lapse> {
@@ -233,7 +239,7 @@ impl<T: Send + Sync + 'static> Group<T> {
         }
     }
 
-    fn tell_expired(&self, partition: u32, Lapse { running, counts }: &Lapse) {
+    pub(super) fn tell_expired(&self, partition: u32, Lapse { running, counts }: &Lapse) {
         let (Some(lease), true) = (self.lease(), *counts) else { return };
         let (member, lease) = (running.member, lease.longest.unwrap_or(lease.time));
         self.tell_overdue(partition, Overdue { member, offset: running.at.get(), records: running.len, lease });

@@ -47,6 +47,7 @@ mod record;
 mod redrive;
 mod retry;
 mod roster;
+mod rounds;
 mod saving;
 mod settle;
 mod settling;

@@ -7,12 +7,15 @@
 //!                      ├── the operation itself: hand out, ack (compare-and-swap on the cursor), nack, release
 //!                      │
 //!                      └── nothing in flight any more? park what is known, let the lane go ── unlock
-//!                    then, under no lock: drop, ring, write the letter of who is spent, file it with the commit
+//!                    then, under no lock: say that there is room, ring; and only then what is the user's: drop, write the
+//!                    letter of who is spent, file it with the commit
 //! ```
 //! A lane that a consumer holds has its state parked all the same: the consumer reads with a reader of its own.
 #![forbid(unsafe_code)]
 
 use super::Group;
+use super::contain::drop_contained;
+use super::context::{self, Entered, Here, Id};
 use super::fence::{Cause, FencedBy};
 use super::flight::{Cursor, Flight};
 use super::hung::Overdue;
@@ -35,11 +38,15 @@ pub(super) struct News {
     pub(super) again: bool,
     /// Something was in flight when the operation began.
     pub(super) flew: bool,
+    /// The cursor has gone on: there may be room.
+    pub(super) room: bool,
     /// The record at the cursor is to be given up.
     pub(super) spent: bool,
     pub(super) unused: Vec<Cause>,
     /// A lease was over.
     pub(super) overdue: Option<Overdue>,
+    /// Whose, if that was found out by somebody else.
+    pub(super) missed: Option<MemberId>,
 }
 
 impl<T: Send + Sync + 'static> Lane<T> {
@@ -174,37 +181,77 @@ impl<T: Send + Sync + 'static> Group<T> {
         in_hand: Option<&Batch<'_, T>>,
         act: impl FnOnce(&mut Flight, Cursor, &mut bool) -> R,
     ) -> R {
-        let now = self.config.sharing.lease.map(|_| self.clock.now());
-        let (result, mut news) = {
-            let mut flight = lock(&lane.flight);
-            let mut news = lane.catch_up(self, &mut flight, now);
-            let result = act(&mut flight, lane.cursor(), &mut news.again);
-            lane.tidy(&mut flight, &mut news);
-            (result, news)
-        };
-        let overdue = news.overdue.take();
-        if let Some(Overdue { member, .. }) = overdue.filter(|overdue| by != Some(overdue.member)) {
-            self.misses(member, lane.partition);
-        }
+        let (result, news) = self.fly_untold(lane, by, act);
         self.spread(lane, news, in_hand);
-        if let Some(overdue) = overdue {
-            self.tell_overdue(lane.partition, overdue);
-        }
         result
     }
 
+    /// The part under the lock. The caller spreads the news.
+    pub(super) fn fly_untold<R>(
+        &self,
+        lane: &Lane<T>,
+        by: Option<MemberId>,
+        act: impl FnOnce(&mut Flight, Cursor, &mut bool) -> R,
+    ) -> (R, News) {
+        let now = self.config.sharing.lease.map(|_| self.clock.now());
+        let mut flight = lock(&lane.flight);
+        let mut news = lane.catch_up(self, &mut flight, now);
+        let at = lane.cursor();
+        let result = act(&mut flight, at, &mut news.again);
+        lane.tidy(&mut flight, &mut news);
+        news.room = lane.cursor() != at;
+        news.missed = news.overdue.filter(|overdue| by != Some(overdue.member)).map(|overdue| overdue.member);
+        (result, news)
+    }
+
+    /// First who waits is told, then comes what is the user's: that may take its time, or wait for those.
     pub(super) fn spread(&self, lane: &Lane<T>, news: News, in_hand: Option<&Batch<'_, T>>) {
-        let News { passed_on, again, spent, unused, .. } = news;
-        drop(unused);
-        let partition = lane.partition as usize;
-        match passed_on {
-            Some((holder, owner)) if holder != owner => self.handed_over(owner, partition),
-            _ if again => self.ring_for(partition),
-            _ => {}
+        self.pass_on(lane, &news);
+        self.follow_up(lane, news, in_hand);
+    }
+
+    /// What is the user's.
+    pub(super) fn follow_up(&self, lane: &Lane<T>, news: News, in_hand: Option<&Batch<'_, T>>) {
+        if !news.unused.is_empty() {
+            let _here = self.enter_for(lane);
+            drop_contained(news.unused);
         }
-        if spent {
+        if news.spent {
             self.bury_spent(lane, in_hand);
         }
+        if let Some(overdue) = news.overdue {
+            let _here = self.enter_for(lane);
+            self.tell_overdue(lane.partition, overdue);
+        }
+    }
+
+    /// Tells who waits: for room, for the cursor, for records. Of the user's only assignors run, where somebody takes over.
+    pub(super) fn pass_on(&self, lane: &Lane<T>, news: &News) {
+        let partition = lane.partition as usize;
+        if let Some(member) = news.missed {
+            self.misses(member, lane.partition);
+        }
+        if news.room {
+            lane.log.not_full().notify();
+            self.progress.notify();
+        }
+        match news.passed_on {
+            Some((holder, owner)) if holder != owner => self.handed_over(owner, partition),
+            _ if news.again => self.ring_for(partition),
+            _ => {}
+        }
+    }
+
+    /// What is the user's runs for whose lane it is, so that it is known that waiting for the group here never ends.
+    #[cold]
+    pub(super) fn enter_for(&self, lane: &Lane<T>) -> Entered {
+        let owner = lane.word.load().owner();
+        let seat = lock(&self.roster).find(owner).and_then(|member| member.seat(lane.partition as usize)).cloned();
+        self.enter_as(seat.map_or_else(Id::fresh, |seat| seat.executor()))
+    }
+
+    pub(super) fn enter_as(&self, executor: Id) -> Entered {
+        context::enter_first(Here { executor, broker: self.broker })
     }
 
     /// What was in flight and was let go of, or has become void, is not the lane's reason to be held any more.
@@ -212,10 +259,15 @@ impl<T: Send + Sync + 'static> Group<T> {
         self.fly(lane, None, None, |_, _, _| ());
     }
 
-    /// Ends the leases that are over; says when to look again. `None`: never.
+    /// Ends the leases that are over and gives up what is spent, which is user code; says when to look again. `None`: never.
     pub fn watch_leases(&self, now: Time) -> Option<Time> {
         let lease = self.config.sharing.lease().filter(|_| !self.is_over())?;
-        let deadline = |lane| self.fly(lane, None, None, |flight, _, _| flight.deadline());
+        // Somebody may be at work in a lane with nothing in flight, whose last lease is long over.
+        let deadline = |lane| {
+            self.fly(lane, None, None, |flight, at, _| {
+                flight.deadline().filter(|_| flight.in_flight(at.committed).is_some())
+            })
+        };
         let first = self.lanes.iter().filter_map(|lane| deadline(lane)).min();
         // What is handed out from now on is not over before that.
         Some(first.unwrap_or(Time::MAX).min(now.after(lease.time)))

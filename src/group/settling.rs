@@ -83,24 +83,25 @@ impl<T: Send + Sync + 'static> Group<T> {
     pub(super) fn ack(&self, lane: &Lane<T>, who: Who, through: Option<u64>) -> Result<(), SettleError> {
         self.is_back(who.member());
         loop {
-            let acked =
-                self.fly(lane, Some(who.member()), None, |flight, at, _| self.ack_at(lane, flight, at, who, through));
+            let (acked, mut news) =
+                self.fly_untold(lane, Some(who.member()), |flight, at, _| self.ack_at(lane, flight, at, who, through));
+            self.pass_on(lane, &news);
+            let acked = acked.map(|(done, unused)| {
+                news.unused.extend(unused);
+                self.tell_of(lane, &done);
+            });
+            self.follow_up(lane, news, None);
             match acked {
                 Err(Some(refusal)) => return Err(self.refused(lane, who, through, refusal)),
                 Err(None) => {} // the cursor was moved at that very moment: why, is known by now
-                Ok((done, unused)) => {
-                    drop(unused);
-                    self.tell_of(lane, &done);
-                    return Ok(());
-                }
+                Ok(()) => return Ok(()),
             }
         }
     }
 
+    /// After a commit; who waits for it has been told with the [news](super::pull::News).
     pub(super) fn tell_of(&self, lane: &Lane<T>, done: &Range<Seq>) {
         if done.start != done.end {
-            lane.log.not_full().notify();
-            self.progress.notify();
             // Runs destructors, as after every commit.
             lane.log.gone_on(done.start, done.end);
         }

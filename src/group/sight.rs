@@ -103,6 +103,12 @@ pub enum Standing {
         /// How long it still has to wait; zero: it is due.
         wait: Duration,
     },
+    /// Letters are queued to be handed over again, before anything else of the partition that a handler is called for: they
+    /// wait for a member with a handler, and this one is a consumer.
+    LettersWait {
+        /// The consumer.
+        member: Arc<str>,
+    },
     /// It goes to another member, and the one that has it has not let go yet.
     Moving {
         /// Who has it.
@@ -140,6 +146,9 @@ impl fmt::Display for Standing {
             Standing::Retrying { attempts, wait } => {
                 let times = if *attempts == 1 { "once" } else { &format!("{attempts} times") };
                 write!(f, "its record has failed {times} and is tried again in {}", Span(*wait))
+            }
+            Standing::LettersWait { member } => {
+                write!(f, "redriven letters wait for a member with a handler, and '{member}' polls")
             }
             Standing::Moving { from, to: Some(to) } => {
                 write!(f, "it moves from '{from}', who has it in hand, to '{to}'")
@@ -254,6 +263,10 @@ impl<T: Send + Sync + 'static> Group<T> {
                 [PauseReason::Group, PauseReason::Partition].map(|reason| word.is_paused_for(reason));
             return Ok(Standing::Paused { group, partition });
         }
+        let seat = lock(&self.roster).find(word.owner()).and_then(|it| it.seat(partition as usize)).cloned();
+        if word.redrives() && seat.as_ref().is_some_and(|seat| seat.polls()) {
+            return Ok(Standing::LettersWait { member });
+        }
         let now = self.clock.now();
         let own = || match &lane.shared {
             Some(shared) => shared.retrying(now),
@@ -263,7 +276,6 @@ impl<T: Send + Sync + 'static> Group<T> {
         if let Some((attempts, wait)) = if word.redrives() { lane.redrives.retrying(now) } else { own() } {
             return Ok(Standing::Retrying { attempts, wait });
         }
-        let seat = lock(&self.roster).find(word.owner()).and_then(|it| it.seat(partition as usize)).cloned();
         let executor = seat.map_or(0, |seat| seat.executor().get());
         let own = self.served_by(executor).map(|partition| (self.name.clone(), partition));
         Ok(match own.or_else(|| other(executor)) {

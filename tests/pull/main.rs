@@ -6,6 +6,7 @@ mod lab;
 
 mod bury;
 mod hostile;
+mod inside;
 mod leases;
 mod moves;
 mod prompt;

@@ -137,7 +137,10 @@ impl<T: Send + Sync + 'static> Consumer<T> {
     /// Until there is something, somebody rings, or it is time.
     fn sleep(&mut self, until: Option<Time>) -> Wait {
         let Consumer { group, id, left, sleeper, hands, doorbell, .. } = self;
-        let events = hands.iter().map(|hand| hand.lane.log.not_empty());
+        // What comes to lanes of others is no news. A lane that becomes its own while it sleeps rings, and the ring is kept.
+        let own = hands.iter().filter(|hand| hand.lane.word.load().is_of(*id));
+        let own: Vec<&Hand<T>> = own.collect();
+        let events = own.iter().map(|hand| hand.lane.log.not_empty());
         // A lease that is over wakes too: then there is something to hand out.
         let leases = hands.iter().filter_map(|hand| group.has_more(&hand.lane, *id).err().flatten());
         let until = earlier(until, leases.min());
@@ -176,6 +179,7 @@ impl<T: Send + Sync + 'static> Consumer<T> {
             let handed = self.group.hand_out(lane, &next, passed.as_ref(), len);
             if let Some(gap) = &passed {
                 self.group.progress.notify();
+                let _here = self.group.enter_as(self.doorbell.id);
                 self.group.tell(lane.partition, gap);
             }
             if let Some(Handed { ticket, failed, lost }) = handed {
