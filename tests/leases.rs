@@ -150,7 +150,7 @@ fn who_is_alone_gets_it_again_when_it_returns_and_it_is_given_up_in_the_end() {
     let (slow, seen) = setting.takes("slow", vec![LEASE]);
     setting.topic.publish_batch([1, 2]).unwrap();
     slow.run(2);
-    assert_eq!(setting.told(), vec!["orders/0@0: 'slow' of g has had a record for 30s, nobody else can take over"; 2]);
+    assert_eq!(setting.told(), vec!["orders/0@0: 'slow' of g has had a record for 30s, nobody takes over"; 2]);
     assert_eq!(setting.counts(), (0, 0, 2, 2, 2));
     slow.run(1);
     assert_eq!((setting.told().len(), setting.counts()), (1, (0, 0, 3, 3, 2)), "there is no fourth attempt");
@@ -272,7 +272,7 @@ fn who_joins_later_takes_over_at_once_what_is_over_already() {
     setting.topic.publish(7).unwrap();
     assert_eq!(at.recv_timeout(LONG), Ok((0, 1)));
     setting.clock.advance(LEASE);
-    assert_eq!(setting.told(), ["orders/0@0: 'slow' of g has had a record for 30s, nobody else can take over"]);
+    assert_eq!(setting.told(), ["orders/0@0: 'slow' of g has had a record for 30s, nobody takes over"]);
     let (other, seen) = setting.takes("other", vec![]);
     other.run(9);
     assert_eq!(*seen.lock().unwrap(), [(0, 2)]);

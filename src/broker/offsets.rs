@@ -19,8 +19,10 @@ impl<T: Send + Sync + 'static> Timed for Inner<T> {
 
     fn tick(&self, now: Time) -> Option<Time> {
         let saved = self.save_due(now);
-        let _here = self.enter_timer();
-        let leases = [self.watch_leases(now), self.expire_leases(now), self.watch_claims(now)];
+        let leases = {
+            let _here = self.enter_timer();
+            [self.watch_leases(now), self.expire_leases(now), self.watch_claims(now)]
+        };
         [saved, self.watch_lag(now)].into_iter().chain(leases).flatten().min()
     }
 }

@@ -87,6 +87,8 @@ impl<T: Send + Sync + 'static> Group<T> {
                 }
                 Err(Fenced { .. }) => lane.counters.dead.take_back(1),
             }
+        } else if lane.cursor() == at {
+            flight.forget(at.committed);
         }
         lane.tidy(&mut flight, &mut news);
         (out, news)

@@ -5,7 +5,7 @@
 #![forbid(unsafe_code)]
 
 use crate::sync::atomic::{AtomicU64, Ordering};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 
 /// An identity for executors and brokers; never 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -34,51 +34,74 @@ pub struct Here {
     pub broker: Id,
 }
 
-thread_local! { static HERE: Cell<Option<Here>> = const { Cell::new(None) }; }
+thread_local! {
+    static HERE: Cell<Option<Here>> = const { Cell::new(None) };
+    /// Those further out, where one is inside of several.
+    static OUTER: RefCell<Vec<Here>> = const { RefCell::new(Vec::new()) };
+}
 
 /// Who is stepping a lane on this thread; `None` outside handlers.
 pub fn current() -> Option<Here> {
     HERE.try_with(Cell::get).ok().flatten()
 }
 
+/// Whether `is` says so of what this thread is stepping, or of what that was called from by [`enter_too`].
+pub(super) fn any(is: impl Fn(Here) -> bool) -> bool {
+    current().is_some_and(&is) || OUTER.try_with(|all| all.borrow().iter().any(|here| is(*here))).unwrap_or(false)
+}
+
 /// Whether this is a handler of a group of `broker`.
 pub fn inside(broker: Id) -> bool {
-    current().is_some_and(|here| here.broker == broker)
+    any(|here| here.broker == broker)
 }
 
 /// Says that this thread steps a lane until the guard drops; then it is what it was before.
 #[derive(Debug)]
-pub struct Entered(Option<Here>);
+pub struct Entered {
+    before: Option<Here>,
+    /// Which is kept among those further out.
+    kept: bool,
+}
 
 /// See [`Entered`].
 pub(super) fn enter(here: Here) -> Entered {
-    Entered(HERE.try_with(|cell| cell.replace(Some(here))).ok().flatten())
+    let before = HERE.try_with(|cell| cell.replace(Some(here))).ok().flatten();
+    Entered { before, kept: false }
 }
 
-/// As [`enter`], unless this thread is inside something already: what that is stays known then.
-pub(super) fn enter_first(here: Here) -> Entered {
-    enter(current().unwrap_or(here))
+/// As [`enter`], and what this thread is inside of already stays known.
+pub(super) fn enter_too(here: Here) -> Entered {
+    let mut entered = enter(here);
+    entered.kept = entered.before.is_some_and(|before| OUTER.try_with(|all| all.borrow_mut().push(before)).is_ok());
+    entered
 }
 
 impl Drop for Entered {
     fn drop(&mut self) {
-        let _ = HERE.try_with(|cell| cell.set(self.0));
+        let _ = HERE.try_with(|cell| cell.set(self.before));
+        if self.kept {
+            let _ = OUTER.try_with(|all| all.borrow_mut().pop());
+        }
     }
 }
 
 #[cfg(all(test, not(ringlog_loom)))]
 mod tests {
-    use super::{Here, Id, current, enter, enter_first, inside};
+    use super::{Here, Id, any, current, enter, enter_too, inside};
 
     #[test]
-    fn who_is_inside_already_stays_what_it_is() {
+    fn who_is_inside_already_is_inside_of_both() {
         let [outer, inner] = [(); 2].map(|()| Here { executor: Id::fresh(), broker: Id::fresh() });
-        let guard = enter_first(outer);
-        drop(enter_first(inner));
-        let _inner = enter_first(inner);
-        assert_eq!(current(), Some(outer));
+        let guard = enter_too(outer);
+        {
+            let _inner = enter_too(inner);
+            assert_eq!(current(), Some(inner));
+            assert!(inside(outer.broker) && inside(inner.broker));
+            assert!([outer, inner].iter().all(|one| any(|here| here.executor == one.executor)));
+        }
+        assert!(inside(outer.broker) && !inside(inner.broker));
         drop(guard);
-        assert_eq!(current(), None);
+        assert!(!inside(outer.broker) && current().is_none());
     }
 
     #[test]

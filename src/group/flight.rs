@@ -286,6 +286,11 @@ impl Flight {
         (again, unused)
     }
 
+    /// A record is gone, and the failures of it with it: who reads on finds a gap.
+    pub(super) fn forget(&mut self, at: Seq) {
+        self.failures.remove(&at.get());
+    }
+
     /// What is handed out next is the record at `to`, which was handed out before. If anybody else may have it in hand, that is
     /// in a new epoch, in which nobody can settle what lies before it either: then all of it comes again.
     pub(super) fn rewind(&mut self, to: Seq, at: Cursor, why: FencedBy, bump: impl FnOnce() -> u32) {

@@ -254,7 +254,7 @@ impl<T: Send + Sync + 'static> Group<T> {
 
     /// Whether the caller runs in a handler, and the executor that runs it serves a member of this group.
     pub fn is_served_here(&self) -> bool {
-        context::current().is_some_and(|here| lock(&self.roster).is_served_by(here.executor))
+        context::any(|here| lock(&self.roster).is_served_by(here.executor))
     }
 
     /// Whether the group was stopped or deleted.
@@ -276,7 +276,10 @@ impl<T: Send + Sync + 'static> Group<T> {
 
     /// Whether the lane of a partition is stepped, or about to be, by the executor that runs the caller. Outside handlers: no.
     pub fn is_stepped_here(&self, partition: u32) -> bool {
-        let (partition, Some(here)) = (partition as usize, context::current()) else { return false };
+        let partition = partition as usize;
+        if context::current().is_none() {
+            return false;
+        }
         if let Some(waits) = self.shared_waits_here(partition) {
             return waits;
         }
@@ -284,7 +287,7 @@ impl<T: Send + Sync + 'static> Group<T> {
         let roster = lock(&self.roster);
         let concerned = [word.owner(), word.target()].into_iter().filter_map(|id| roster.find(id));
         let mut executors = concerned.filter_map(|member| member.seat(partition)).map(|seat| seat.executor());
-        executors.any(|executor| executor == here.executor)
+        executors.any(|executor| context::any(|here| here.executor == executor))
     }
 }
 

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::Group;
+use super::contain::drop_contained;
 use super::flight::{Cursor, Ticket};
 use super::home::Home;
 use super::lane::Lane;
@@ -102,7 +103,7 @@ impl<T: Send + Sync + 'static> Group<T> {
             let (failed, lost) = (flight.failed_in(from, to), flight.lost_before(from));
             Some(Handed { ticket: flight.hand_out(to, at, leased), failed, lost })
         });
-        drop(unused);
+        drop_contained(unused);
         handed
     }
 

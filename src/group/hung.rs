@@ -44,8 +44,8 @@ pub struct Expired {
     pub records: u64,
     /// How long it was allowed to keep them, renewals included.
     pub lease: Duration,
-    /// Who has the partition now; `None`: there is no other member that could take it, so the records come again when this
-    /// handler returns, or this consumer polls, if it does.
+    /// Who has the partition now; `None`: it stays where it is, as no other member could take it, or because the consumer polls
+    /// or waits, as one does that forgot a receipt. The records come again when the handler returns, or the consumer polls.
     pub taken_over_by: Option<Arc<str>>,
 }
 
@@ -56,14 +56,14 @@ impl fmt::Display for Expired {
         write!(f, "{topic}/{partition}@{offset}: '{member}' of {group} has had {what} for {}, ", Span(*lease))?;
         match taken_over_by {
             Some(other) => write!(f, "'{other}' takes over"),
-            None => f.write_str("nobody else can take over"),
+            None => f.write_str("nobody takes over"),
         }
     }
 }
 
 impl<T> GroupConfig<T> {
     /// Calls `hook` when a handler or a [consumer](crate::Consumer) has had a record longer than the
-    /// [lease](GroupConfig::lease) allows, once each time: with who has taken over, or that nobody can.
+    /// [lease](GroupConfig::lease) allows, once each time: with who has taken over, or that nobody does.
     ///
     /// It runs on the timer's thread, or on the handler's or consumer's own if that finds out first, under no lock, and holds up what else
     /// that thread does; its panic stops there. Settings with another hook are other settings.
@@ -225,6 +225,9 @@ impl<T: Send + Sync + 'static> Group<T> {
         let overdue = lock(&self.roster).is_overdue(member, partition);
         if overdue {
             self.redeal();
+            // Who waits in a select or an event loop does not hang, and takes that back by looking; who hangs does not hear it.
+            let seat = lock(&self.roster).find(member).and_then(|member| member.seat(partition as usize)).cloned();
+            seat.iter().for_each(|seat| seat.ring());
         }
     }
 
@@ -297,9 +300,6 @@ mod tests {
         let one = Expired { topic, group, member, partition: 1, offset: 7, records: 1, lease, taken_over_by };
         assert_eq!(one.to_string(), "orders/1@7: 'a' of billing has had a record for 30s, 'b' takes over");
         let alone = Expired { taken_over_by: None, records: 3, ..one };
-        assert_eq!(
-            alone.to_string(),
-            "orders/1@7: 'a' of billing has had 3 records for 30s, nobody else can take over"
-        );
+        assert_eq!(alone.to_string(), "orders/1@7: 'a' of billing has had 3 records for 30s, nobody takes over");
     }
 }

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::Group;
+use super::contain::drop_contained;
 use super::fence::FencedBy;
 use super::lane::Lane;
 use super::record::{Batch, Lent, Record};
@@ -96,6 +97,6 @@ impl<T: Send + Sync + 'static> Lane<T> {
         };
         self.word.nudge();
         drop(control);
-        drop(unused);
+        drop_contained(unused);
     }
 }

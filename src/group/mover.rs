@@ -3,6 +3,7 @@
 
 use super::Group;
 use super::claims::Reset;
+use super::contain::drop_contained;
 use super::error::{CommitError, ControlError, OffsetError};
 use super::fence::FencedBy;
 use super::lane::Lane;
@@ -53,7 +54,7 @@ impl<T: Send + Sync + 'static> Lane<T> {
             self.word.nudge();
             moved
         };
-        drop(unused);
+        drop_contained(unused);
         // Outside the lock: a waker is somebody else's code.
         self.log.not_full().wake_all();
         self.log.sweep();

@@ -228,9 +228,6 @@ impl<T: Send + Sync + 'static> Group<T> {
     /// Tells who waits: for room, for the cursor, for records. Of the user's only assignors run, where somebody takes over.
     pub(super) fn pass_on(&self, lane: &Lane<T>, news: &News) {
         let partition = lane.partition as usize;
-        if let Some(member) = news.missed {
-            self.misses(member, lane.partition);
-        }
         if news.room {
             lane.log.not_full().notify();
             self.progress.notify();
@@ -239,6 +236,9 @@ impl<T: Send + Sync + 'static> Group<T> {
             Some((holder, owner)) if holder != owner => self.handed_over(owner, partition),
             _ if news.again => self.ring_for(partition),
             _ => {}
+        }
+        if let Some(member) = news.missed {
+            self.misses(member, lane.partition);
         }
     }
 
@@ -251,7 +251,7 @@ impl<T: Send + Sync + 'static> Group<T> {
     }
 
     pub(super) fn enter_as(&self, executor: Id) -> Entered {
-        context::enter_first(Here { executor, broker: self.broker })
+        context::enter_too(Here { executor, broker: self.broker })
     }
 
     /// What was in flight and was let go of, or has become void, is not the lane's reason to be held any more.

@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::Group;
-use super::contain::contain;
+use super::contain::{contain, drop_contained};
 use super::fence::{Cause, FencedBy, Refusal};
 use super::flight::{Cursor, Flight, Ticket, pause};
 use super::lane::Lane;
@@ -180,7 +180,7 @@ impl<T: Send + Sync + 'static> Group<T> {
                 }
                 Ok(Some(done))
             });
-            drop(unused);
+            drop_contained(unused);
             match nacked {
                 Err(Some(refusal)) => return Err(self.refused(lane, who, from, refusal)),
                 Err(None) => {} // as in `ack`

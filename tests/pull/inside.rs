@@ -51,6 +51,34 @@ fn a_burying_function_that_drains_is_refused_on_whatever_thread() {
 }
 
 #[test]
+fn a_burying_function_that_publishes_to_its_own_full_topic_is_refused_on_the_timer_too() {
+    let (lab, told) = (Lab::new(1), Said::default());
+    let topic = lab.broker.create_topic("full", TopicConfig::<u64>::new().capacity(1).block(None)).unwrap();
+    let (publisher, noted) = (topic.clone(), told.clone());
+    let config = GroupConfig::earliest().retry(Retry::never()).lease(SECOND).bury_with(move |value: &u64, _| {
+        noted
+            .lock()
+            .unwrap()
+            .push(publisher.publish(9).map_or_else(|refused| refused.to_string(), |_| "stored".into()));
+        *value
+    });
+    let group = topic.group("g", config).unwrap();
+    topic.publish(1).unwrap();
+    let mut consumer = group.consumer("c").unwrap();
+    std::mem::forget(consumer.try_poll(1).unwrap().detach());
+    let clock = lab.clock.clone();
+    let (tell, done) = channel();
+    thread::spawn(move || {
+        clock.advance(SECOND);
+        tell.send(()).unwrap();
+    });
+    assert!(done.recv_timeout(LONG).is_ok(), "it waits for itself, and all leases with it");
+    let said = said(&told);
+    assert!(said.len() == 1 && said[0] != "stored", "{said:?}");
+    assert_eq!(group.letters().len(), 1);
+}
+
+#[test]
 fn hooks_of_gaps_and_of_leases_that_close_or_drain_do_not_wait_for_themselves() {
     let (lab, told) = (Lab::new(1), Said::default());
     let drain = drains(&lab.broker, &told);

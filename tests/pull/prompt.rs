@@ -2,7 +2,7 @@
 
 use super::lab::Lab;
 use super::{SECOND, forever, values};
-use ringlog::{FencedBy, GroupConfig, Retain, SettleError, TopicConfig};
+use ringlog::{Failure, FencedBy, GroupConfig, Retain, Retry, SettleError, TopicConfig};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -94,4 +94,33 @@ fn a_consumer_that_waits_behind_a_gap_wakes_when_what_is_in_flight_is_settled() 
     }
     receipt.ack().unwrap();
     assert_eq!(waiter.join().unwrap(), [5]);
+}
+
+#[test]
+fn a_spent_record_that_is_gone_is_a_gap_and_stops_nobody() {
+    for nacked in [true, false] {
+        let lab = Lab::new(1);
+        let topic = lab.broker.create_topic("ticks", TopicConfig::<u64>::new().capacity(2).drop_oldest()).unwrap();
+        let group = topic.group("g", GroupConfig::earliest().retry(Retry::never()).lease(SECOND)).unwrap();
+        topic.publish(0).unwrap();
+        let mut consumer = group.consumer("c").unwrap();
+        let receipt = consumer.try_poll(1).unwrap().detach();
+        for value in 1..5 {
+            topic.publish(value).unwrap();
+        }
+        if nacked {
+            receipt.nack(Failure::new("no")).unwrap();
+        } else {
+            lab.clock.advance(SECOND);
+        }
+        let mut seen = Vec::new();
+        for _ in 0..6 {
+            let batch = consumer.try_poll(9).unwrap();
+            seen.extend(values(&batch));
+            batch.ack().unwrap();
+        }
+        assert_eq!(seen, [3, 4], "nacked: {nacked}");
+        let stats = group.stats();
+        assert_eq!((stats.skipped(), stats.lag(), stats.balances()), (3, 0, true), "{stats:?}");
+    }
 }

@@ -113,6 +113,6 @@ impl<T: Send + Sync + 'static> Group<T> {
     /// In a group whose lanes are shared: whether waiting on this thread for a lane would never end. `None` in others.
     pub(in crate::group) fn shared_waits_here(&self, partition: usize) -> Option<bool> {
         let shared = self.lanes[partition].shared.as_ref()?;
-        Some(context::current().is_some_and(|here| shared.waits_for(here.executor)))
+        Some(context::any(|here| shared.waits_for(here.executor)))
     }
 }
