@@ -135,3 +135,30 @@ fn a_queue_that_is_moved_about_accounts_for_every_record() {
         drop(members);
     }
 }
+
+#[test]
+fn a_commit_from_outside_that_is_refused_leaves_nothing_behind() {
+    let broker = Broker::new();
+    let topic = broker.create_topic("jobs", TopicConfig::<u64>::new().capacity(1).block(Some(LONG))).unwrap();
+    let group = topic.group("g", GroupConfig::earliest().order(Order::Shared)).unwrap();
+    let _members: Vec<_> = ["a", "b"].map(|name| group.subscribe(name, |_: &Record<'_, u64>| ()).unwrap()).into();
+    let over = Arc::new(AtomicBool::new(false));
+    let outside = {
+        let (group, over) = (group.clone(), over.clone());
+        thread::spawn(move || {
+            while !over.load(Ordering::Relaxed) {
+                assert!(group.commit(0, u64::MAX / 2, 0).is_err());
+                (0..50).for_each(|_| thread::yield_now());
+            }
+        })
+    };
+    const ROUNDS: u64 = 2_000;
+    // Each needs the room of the one before it.
+    for value in 0..ROUNDS {
+        topic.publish(value).unwrap();
+    }
+    broker.drain(LONG).unwrap();
+    over.store(true, Ordering::Relaxed);
+    outside.join().unwrap();
+    assert_eq!((group.stats().acked(), group.stats().balances()), (ROUNDS, true));
+}

@@ -101,6 +101,11 @@ impl<T: Send + Sync + 'static> Group<T> {
             Ok(moved) => Ok(self.gone(partition, moved)),
             Err(Stays::Ended) => Err(ControlError::Deleted { group: self.name.clone() }.into()),
             Err(Stays::Elsewhere(found)) => {
+                // Meanwhile nobody could claim, nor take the cursor on.
+                if lane.shared.is_some() {
+                    self.go_over(lane);
+                    self.ring_for(partition as usize);
+                }
                 let (group, found) = (self.name.clone(), found.get());
                 Err(CommitError::Elsewhere { group, partition, expected, found })
             }

@@ -37,10 +37,11 @@ impl<T> Group<T> {
     }
 
     /// How many records may be claimed at once. A lease that is over is a failure of all of them: so a record that may not fail
-    /// is claimed alone.
+    /// is claimed alone. And so is every one where there is a rule for stragglers, which is about one record, and it has to be
+    /// that one.
     pub(super) fn longest_run(&self) -> usize {
         let alone = self.config.sharing.lease().is_some() && !self.config.retry.allows_another(1);
-        if alone { 1 } else { usize::MAX }
+        if alone || self.straggler_age().is_some() { 1 } else { usize::MAX }
     }
 }
 
