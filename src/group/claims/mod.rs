@@ -27,6 +27,7 @@
 //! | `next`    | n, epoch, open          | n + k                 | a claimer, by CAS; then the k words                          |
 //! | `next`    | open                    | closed                | a mover (seek, fence, end), with the lane's control lock     |
 //! | `next`    | closed                  | y, new epoch, open    | the mover, at its end                                        |
+//! | `next`    | closed                  | as before, open       | the mover, if the cursor was not moved after all: it looks at the cursor and rings afterwards |
 //! | record    | free                    | claimed(ticket)       | who moved `next` over it, by CAS from the value read before   |
 //! | record    | claimed(ticket)         | done                  | the claimer: acknowledged or buried                          |
 //! | record    | claimed(ticket)         | pooled                | the claimer, or who ends its claim (expiry), by CAS           |
@@ -45,16 +46,19 @@
 //!    other finds out. (A handler whose claim has ended may still run: then two do, and the first one's result is refused.)
 //! 2. The cursor never passes a record that is not done, and passes every one that is: whoever makes a record done looks at
 //!    the cursor afterwards, behind a fence; whoever has moved the cursor looks at the record behind it, behind a fence. So of
-//!    two neighbours that are done at once, one sees the other.
+//!    two neighbours that are done at once, one sees the other. While `next` is closed nobody takes the cursor on: the mover
+//!    does, once it is open again.
 //! 3. Nobody's claim survives a move of the cursor: a claim that is under way has moved `next` before it was closed, and so its
 //!    words are swept. The sweep changes every word (the epoch does), so the exchange that comes late fails.
 //! 4. Done records are counted once: a word that the sweep finds done was acknowledged before the move, and the sweep says
 //!    so; one that it finds otherwise never will be. The count in `settled` is of its epoch only.
 //! 5. This is about acknowledgements, not about memory: who reads a record holds its page by a reader of its own, announced
-//!    before the claim, whatever becomes of the claim.
+//!    before the claim, whatever becomes of the claim. Of one that is claimed again the page is taken after it, and the claim is
+//!    void if the page is gone: the cursor was moved over the record.
 //!
 //! A ticket comes round after 2^30 claims, a lap after 2^24 rings, an epoch after 2^8 moves: an acknowledgement would have to
-//! be delayed over exact multiples of all three to be mistaken.
+//! be delayed over exact multiples of all three to be mistaken. A word that says `done` has no ticket: lap and epoch alone tell
+//! whether it is of today.
 //!
 //! # Orderings
 //!
