@@ -4,20 +4,53 @@
 //! A tree: at each point all that could happen next and would change anything, to a depth that `RINGLOG_DEPTH` says. Time is
 //! asked for by whoever has anything in hand, after each step.
 
+mod deliveries;
+mod polls;
 mod push;
 mod twin;
 
 use push::Runner;
 use std::collections::BTreeSet;
-use twin::{Op, Twin};
+use std::fmt::Debug;
 
 fn depth(least: usize) -> usize {
     std::env::var("RINGLOG_DEPTH").ok().and_then(|depth| depth.parse().ok()).unwrap_or(least)
 }
 
-/// All paths of that length, or shorter ones that lead nowhere.
-fn paths(depth: usize, visit: &mut impl FnMut(&[Op])) {
-    fn go(twin: &Twin, path: &mut Vec<Op>, depth: usize, visit: &mut impl FnMut(&[Op])) {
+/// What two things agree on, step by step.
+trait Tree: Clone {
+    type Op: Copy + Debug;
+    fn possible(&self) -> Vec<Self::Op>;
+    fn apply(&mut self, op: Self::Op);
+}
+
+impl Tree for twin::Twin {
+    type Op = twin::Op;
+
+    fn possible(&self) -> Vec<twin::Op> {
+        self.possible()
+    }
+
+    fn apply(&mut self, op: twin::Op) {
+        self.apply(op);
+    }
+}
+
+impl Tree for deliveries::Twin {
+    type Op = deliveries::Op;
+
+    fn possible(&self) -> Vec<deliveries::Op> {
+        self.possible()
+    }
+
+    fn apply(&mut self, op: deliveries::Op) {
+        self.apply(op);
+    }
+}
+
+/// Visits all paths of that length, or shorter ones that lead nowhere; says how many, and what happened on them.
+fn paths<T: Tree>(from: T, depth: usize, visit: &mut impl FnMut(&[T::Op])) -> (u64, BTreeSet<String>) {
+    fn go<T: Tree>(twin: &T, path: &mut Vec<T::Op>, depth: usize, visit: &mut impl FnMut(&[T::Op])) {
         let next = twin.possible();
         if path.len() == depth || next.is_empty() {
             return visit(path);
@@ -30,19 +63,27 @@ fn paths(depth: usize, visit: &mut impl FnMut(&[Op])) {
             path.pop();
         }
     }
-    go(&Twin::new(), &mut Vec::new(), depth, visit);
+    let (mut count, mut kinds) = (0, BTreeSet::new());
+    go(&from, &mut Vec::new(), depth, &mut |path| {
+        visit(path);
+        count += 1;
+        kinds.extend(path.iter().map(|op| format!("{op:?}").split('(').next().unwrap_or_default().to_owned()));
+    });
+    println!("{count} orders");
+    (count, kinds)
 }
 
 // X36, X9, B-8
 #[test]
 fn every_order_of_what_can_happen_to_a_record_in_a_handler_s_hands() {
     let runners = [Runner::new(), Runner::new()];
-    let (mut count, mut kinds) = (0_u64, BTreeSet::new());
-    paths(depth(5), &mut |path| {
-        push::play(&runners, path);
-        count += 1;
-        kinds.extend(path.iter().map(|op| format!("{op:?}")));
-    });
-    println!("{count} orders");
+    let (count, kinds) = paths(twin::Twin::new(), depth(5), &mut |path| push::play(&runners, path));
+    assert!(count > 1_000 && kinds.len() == 8, "{count} orders of {kinds:?}");
+}
+
+// X36, B-8, B-3, B-4
+#[test]
+fn every_order_of_what_can_happen_to_a_record_that_a_consumer_polled() {
+    let (count, kinds) = paths(deliveries::Twin::new(), depth(5), &mut polls::play);
     assert!(count > 1_000 && kinds.len() == 11, "{count} orders of {kinds:?}");
 }
