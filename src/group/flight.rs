@@ -233,7 +233,9 @@ impl Flight {
             if was && !at.committed.precedes(ticket.to) {
                 return Err(FencedBy::Buried);
             }
-            if ticket.epoch == at.epoch && !at.committed.precedes(ticket.to) {
+            // When the lane was let go, all of its epoch was done, whatever has become of the cursor since.
+            let let_go = self.holder.is_none() && ticket.epoch == self.epoch;
+            if (let_go || ticket.epoch == at.epoch) && !at.committed.precedes(ticket.to) {
                 return Err(FencedBy::AlreadyAcked);
             }
             return Err(self.why(ticket.epoch));

@@ -86,15 +86,20 @@ impl<T: Send + Sync + 'static> Group<T> {
 
     /// Hands out `len` records from where `next` said, behind `gap` if that has been passed, unless that has changed.
     pub(super) fn hand_out(&self, lane: &Lane<T>, next: &Next, gap: Option<&log::Gap>, len: usize) -> Option<Handed> {
-        let leased = self.config.sharing.lease.map(|lease| (self.clock.now(), lease.time));
+        let now = self.clock.now();
+        let leased = self.config.sharing.lease.map(|lease| (now, lease.time));
         let mut unused = Vec::new();
         let handed = self.fly(lane, Some(next.me), None, |flight, at, _| {
             flight.busy = false;
             if flight.epoch() != next.epoch || flight.next() != next.from || lane.word.load().is_ended() {
                 return None;
             }
+            let mut len = len;
             if let Some(gap) = gap {
                 unused = flight.passed(gap.to, gap.len());
+                // What lies behind it may have failed before, too.
+                let waits = flight.next_is_spent() || flight.pause(now).is_some();
+                len = if waits { 0 } else { flight.limit(len, &self.config.retry) };
             }
             if len == 0 || at.epoch != next.epoch {
                 return None;

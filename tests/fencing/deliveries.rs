@@ -147,7 +147,7 @@ impl Twin {
             return all;
         }
         for who in 0..2 {
-            if self.hung[who] || self.would_hand_out(who).is_some() {
+            if self.hung[who] || self.clone().poll(who) != Answer::Nothing {
                 all.push(Op::Poll(who));
             }
             if self.hung[who] || self.live().any(|live| live.who == who) {
@@ -231,9 +231,12 @@ impl Twin {
 
     fn poll(&mut self, who: usize) -> Answer {
         self.hung[who] = false;
-        let Some(offset) = self.would_hand_out(who) else { return Answer::Nothing };
         let flying = self.live().count() > 0;
-        self.pass_the_gap();
+        if self.over.is_none() && self.owner() == who && !flying {
+            self.pass_the_gap();
+            self.bury();
+        }
+        let Some(offset) = self.would_hand_out(who) else { return Answer::Nothing };
         self.lease = (self.now, if flying { self.lease.1.max(self.now + 1) } else { self.now + 1 });
         self.deliveries.push(Delivery { who, gone: false, offset, used: false, fates: Vec::new() });
         Answer::Handed(offset, self.failures[offset as usize] + 1)

@@ -5,8 +5,10 @@
 //! asked for by whoever has anything in hand, after each step.
 
 mod deliveries;
+mod jobs;
 mod polls;
 mod push;
+mod queue;
 mod twin;
 
 use push::Runner;
@@ -44,6 +46,18 @@ impl Tree for deliveries::Twin {
     }
 
     fn apply(&mut self, op: deliveries::Op) {
+        self.apply(op);
+    }
+}
+
+impl Tree for jobs::Twin {
+    type Op = jobs::Op;
+
+    fn possible(&self) -> Vec<jobs::Op> {
+        self.possible()
+    }
+
+    fn apply(&mut self, op: jobs::Op) {
         self.apply(op);
     }
 }
@@ -86,4 +100,12 @@ fn every_order_of_what_can_happen_to_a_record_in_a_handler_s_hands() {
 fn every_order_of_what_can_happen_to_a_record_that_a_consumer_polled() {
     let (count, kinds) = paths(deliveries::Twin::new(), depth(5), &mut polls::play);
     assert!(count > 1_000 && kinds.len() == 11, "{count} orders of {kinds:?}");
+}
+
+// X36, B-E5
+#[test]
+fn every_order_of_what_can_happen_to_the_records_of_a_work_queue() {
+    let runners = [Runner::new(), Runner::new()];
+    let (count, kinds) = paths(jobs::Twin::new(), depth(5), &mut |path| queue::play(&runners, path));
+    assert!(count > 1_000 && kinds.len() == 7, "{count} orders of {kinds:?}");
 }

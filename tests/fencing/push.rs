@@ -15,7 +15,7 @@ const LEASE: Duration = Duration::from_secs(30);
 const LONG: Duration = Duration::from_secs(60);
 
 /// What happens on a member's thread.
-enum Event {
+pub(crate) enum Event {
     InHand(u64, u32),
     Extended(Option<FencedBy>),
     /// Whether there was anything to do.
@@ -23,16 +23,16 @@ enum Event {
 }
 
 /// What a handler is told.
-enum Order {
+pub(crate) enum Order {
     Extend,
     Return(bool),
 }
 
 /// A thread that steps executors, and the two ends of what the handlers on it hear and say.
 pub(crate) struct Runner {
-    steps: Sender<Manual>,
+    pub(crate) steps: Sender<Manual>,
     events: Receiver<Event>,
-    orders: Sender<Order>,
+    pub(crate) orders: Sender<Order>,
     tell: Sender<Event>,
     heard: Arc<Mutex<Receiver<Order>>>,
     thread: Option<JoinHandle<()>>,
@@ -52,11 +52,11 @@ impl Runner {
         Runner { steps, events, orders, tell, heard, thread: Some(thread) }
     }
 
-    fn next(&self) -> Event {
+    pub(crate) fn next(&self) -> Event {
         self.events.recv_timeout(LONG).expect("it answers")
     }
 
-    fn handler(&self) -> impl FnMut(&Record<'_, u64>) -> Result<(), &'static str> + Send + 'static {
+    pub(crate) fn handler(&self) -> impl FnMut(&Record<'_, u64>) -> Result<(), &'static str> + Send + 'static {
         let (tell, heard) = (self.tell.clone(), self.heard.clone());
         move |record| {
             let before = **record;
