@@ -309,8 +309,8 @@ impl Twin {
             self.bury();
             return Answer::Done;
         }
-        // Behind it nothing may be in hand: who has an earlier one could not tell which of the two times it settles.
-        if self.live().any(|other| other.offset > offset) {
+        // Only the one that was handed out last goes back by itself.
+        if self.deliveries[nth + 1..].iter().any(|later| later.offset > offset) {
             self.befalls(Fate::Rewound, |_| true);
         }
         if let Op::Nack(_) = op {
