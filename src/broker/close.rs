@@ -167,7 +167,8 @@ impl Inner {
     /// The account as things stand.
     fn account(&self, drained: bool) -> Account {
         let topics = self.topics.all();
-        let stopped = topics.iter().all(|topic| topic.stopped());
+        // Who closes it from inside has not returned, whether he has a record in hand or not.
+        let stopped = !self.life.inside() && topics.iter().all(|topic| topic.stopped());
         Account { groups: topics.iter().flat_map(|topic| topic.account()).collect(), drained, stopped }
     }
 

@@ -17,7 +17,7 @@ impl<T: Send + Sync + 'static> Group<T> {
 
 #[cfg(all(test, not(ringlog_loom)))]
 mod tests {
-    use crate::broker::{Broker, BrokerConfig, TopicConfig};
+    use crate::broker::{Broker, BrokerConfig, Select, TopicConfig};
     use crate::group::{Failure, GroupConfig, Retry};
     use crate::time::{Clock, ManualClock};
     use std::sync::{Arc, Mutex, OnceLock};
@@ -60,6 +60,38 @@ mod tests {
         }
         topic.publish_to(1, 1).unwrap();
         assert_eq!(poller.join().unwrap(), [Some(0), Some(1)]);
+    }
+
+    #[test]
+    fn a_select_is_woken_by_what_comes_to_its_consumers_own_partitions_alone() {
+        let clock = Arc::new(ManualClock::new());
+        let broker = Broker::with(BrokerConfig::new().clock(clock.clone()));
+        let topic = broker.create_topic("t", TopicConfig::<u64>::new().partitions(2)).unwrap();
+        let group = topic.group("g", GroupConfig::earliest()).unwrap();
+        let (one, mut other) = (group.consumer("one").unwrap(), group.consumer("other").unwrap());
+        let waiting = || [0, 1].map(|partition| topic.0.log(partition).unwrap().not_empty().waiting());
+        let selects = thread::spawn(move || {
+            let mut select = Select::new();
+            [(); 2].map(|()| {
+                assert_eq!(select.wait(&[&other], Duration::MAX), Some(0));
+                let batch = other.try_poll(1).unwrap();
+                let partition = batch.partition();
+                batch.ack().unwrap();
+                partition
+            })
+        });
+        while waiting() != [0, 1] {
+            thread::yield_now();
+        }
+        topic.publish_to(0, 1).unwrap();
+        assert_eq!(waiting(), [0, 1]);
+        // What becomes its own is listened to from then on.
+        drop(one);
+        while waiting() != [1, 1] {
+            thread::yield_now();
+        }
+        topic.publish_to(1, 1).unwrap();
+        assert_eq!(selects.join().unwrap(), [Some(0), Some(1)]);
     }
 
     #[test]

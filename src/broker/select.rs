@@ -5,6 +5,7 @@ use crate::group::Pollable;
 use crate::sync::Arc;
 use crate::time::{Deadline, Time};
 use crate::wait::{Canceller, Event, Sleeper, Wait};
+use std::ptr;
 use std::time::Duration;
 
 /// Waits until one of several consumers has something: of one topic or of several, of whatever records, and of several brokers
@@ -98,11 +99,11 @@ impl Select {
         let bell = sleeper.bell().clone();
         let _registered = cancel.map(|cancel| cancel.register(&bell));
         let cancelled = || cancel.is_some_and(Canceller::is_cancelled);
-        let mut events = Vec::new();
-        consumers.iter().for_each(|consumer| consumer.events(&mut events));
+        let (mut events, mut now) = (Vec::new(), Vec::new());
         let mut until = deadline.at();
         loop {
             let mut found = None;
+            list(consumers, &mut events);
             let (was, mut sooner) = (until, until);
             let look = || match Self::look(*turn, consumers) {
                 Ok(at) => {
@@ -111,8 +112,13 @@ impl Select {
                 }
                 Err(least) => {
                     sooner = earlier(least.map(|least| clock.now().after(least)), deadline.at());
-                    // No reason to stay: but this sleep has to end, or to end sooner than it was told.
-                    cancelled() || sooner.is_some_and(|sooner| was.is_none_or(|was| sooner < was))
+                    // No reason to stay: but this sleep has to end, or to end sooner than it was told, or to be for others.
+                    list(consumers, &mut now);
+                    let same = now.iter().zip(&events).all(|(now, then)| ptr::eq(*now, *then));
+                    cancelled()
+                        || !same
+                        || now.len() != events.len()
+                        || sooner.is_some_and(|sooner| was.is_none_or(|was| sooner < was))
                 }
             };
             let ended = sleep(sleeper, &events, until, look);
@@ -126,6 +132,12 @@ impl Select {
             until = sooner;
         }
     }
+}
+
+/// What may change the answer of any of them, as it is now.
+fn list<'a>(consumers: &[&'a dyn Pollable], into: &mut Vec<&'a Event>) {
+    into.clear();
+    consumers.iter().for_each(|consumer| consumer.events(into));
 }
 
 fn sleep(sleeper: &mut Sleeper, events: &[&Event], until: Option<Time>, look: impl FnMut() -> bool) -> Wait {

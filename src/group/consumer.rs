@@ -175,7 +175,7 @@ impl<T: Send + Sync + 'static> Consumer<T> {
     }
 
     /// Everything up to `offset` of a partition is done, whichever of this consumer's batches it is in. For who keeps offsets instead of
-    /// receipts: [detach](Polled::detach) each batch and [forget](std::mem::forget) its receipt, which leaves it in flight.
+    /// receipts: [detach](Polled::detach) each batch and [give up](super::Receipt::leave_in_flight) its receipt.
     ///
     /// # Errors
     ///

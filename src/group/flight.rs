@@ -27,11 +27,14 @@
 //! Batches in flight are acknowledged in order: an ack covers everything before it.
 #![forbid(unsafe_code)]
 
+mod failures;
+
 use super::fence::{Cause, FencedBy, Refusal};
 use super::retry::Retry;
 use super::word::MemberId;
 use crate::seq::Seq;
 use crate::time::Time;
+use failures::Failures;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::time::Duration;
@@ -70,10 +73,8 @@ pub(super) struct Flight {
     /// When what was handed out last was, and when it is over.
     leased_at: Time,
     deadline: Option<Time>,
-    /// The record at which nothing is handed out before that time.
-    due: Option<(Seq, Time)>,
-    /// How often records that are not done have failed.
-    failures: BTreeMap<u64, u32>,
+    /// How often records that are not done have failed, and before when they are not handed out again.
+    failures: Failures,
     /// Those of them that are to be given up.
     spent: BTreeMap<u64, Cause>,
     ends: VecDeque<(u32, FencedBy)>,
@@ -108,13 +109,12 @@ impl Flight {
 
     /// Before when nothing is handed out at `next`.
     pub(super) fn due(&self) -> Option<Time> {
-        self.due.filter(|(at, _)| *at == self.next).map(|(_, due)| due)
+        self.due_of(self.next)
     }
 
-    /// The same, if that is not over.
-    pub(super) fn pause(&mut self, now: Time) -> Option<Time> {
-        self.due = self.due.filter(|(_, due)| now < *due);
-        self.due()
+    /// The same of the record at `at`.
+    pub(super) fn due_of(&self, at: Seq) -> Option<Time> {
+        self.failures.due(at.get())
     }
 
     /// The epoch in which it is.
@@ -128,17 +128,17 @@ impl Flight {
     }
 
     pub(super) fn failures_of(&self, offset: Seq) -> u32 {
-        self.failures.get(&offset.get()).copied().unwrap_or(0)
+        self.failures.of(offset.get())
     }
 
     /// The last record that has failed before, and is not done.
     pub(super) fn last_failed(&self) -> Option<u64> {
-        self.failures.last_key_value().map(|(offset, _)| *offset)
+        self.failures.last()
     }
 
     /// How often the records of a batch have failed before, those that have.
-    pub(super) fn failed_in(&self, from: Seq, to: Seq) -> Vec<(u64, u32)> {
-        self.failures.range(from.get()..to.get()).map(|(offset, times)| (*offset, *times)).collect()
+    pub(super) fn failed_in(&self, from: Seq, to: Seq) -> Vec<(Range<u64>, u32)> {
+        self.failures.within(from.get()..to.get()).map(|(which, times, _)| (which, times)).collect()
     }
 
     pub(super) fn lost_before(&self, offset: Seq) -> u64 {
@@ -159,17 +159,12 @@ impl Flight {
         self.holder = Some(holder);
         (self.epoch, self.next, self.last) = (at.epoch, at.committed, at.committed);
         // What is spent and done is dropped with the next ack, which is not under the lock.
-        self.failures = self.failures.split_off(&at.committed.get());
-        if failures > 0 {
-            self.failures.insert(at.committed.get(), failures);
-            if !retry.allows_another(failures) {
-                // By a lease that ran out: nobody had it in hand who could have given it up.
-                self.spent.entry(at.committed.get()).or_insert(Cause::Expired);
-            }
-        } else {
-            self.failures.remove(&at.committed.get());
+        self.failures.forget_before(at.committed.get());
+        self.failures.set(at.committed.get(), failures, due);
+        if failures > 0 && !retry.allows_another(failures) {
+            // By a lease that ran out: nobody had it in hand who could have given it up.
+            self.spent.entry(at.committed.get()).or_insert(Cause::Expired);
         }
-        self.due = due.map(|due| (at.committed, due)).or(self.due.filter(|(failed, _)| !failed.precedes(at.committed)));
         (self.lost, self.deadline) = ((at.committed, lost), None);
     }
 
@@ -186,22 +181,17 @@ impl Flight {
         self.forget_done(to)
     }
 
-    /// How many of `most` records from `next` on may be handed out at once: who would be buried by one more failure is alone,
-    /// and who failed waits for its time.
-    pub(super) fn limit(&self, most: usize, retry: &Retry) -> usize {
-        let ahead = self.due.map(|(at, _)| at).filter(|at| self.next.precedes(*at));
-        let most = ahead.map_or(most, |at| usize::try_from(at.since(self.next)).unwrap_or(most).min(most));
-        if retry.attempts().is_none() {
-            return most;
-        }
+    /// How many of `most` records from `next` on may be handed out at `now` at once: who would be buried by one more failure
+    /// is alone, and who failed waits for its time.
+    pub(super) fn limit(&self, most: usize, retry: &Retry, now: Time) -> usize {
         if !retry.allows_another(1) {
             return 1;
         }
         let from = self.next.get();
-        let to = from.saturating_add(most as u64);
         let last_chance = |times: u32| !retry.allows_another(times.saturating_add(1));
-        let alone = self.failures.range(from..to).find(|(_, times)| last_chance(**times));
-        alone.map_or(most, |(offset, _)| ((offset - from) as usize).max(1))
+        let known = self.failures.within(from..from.saturating_add(most as u64));
+        let mut ends = known.filter(|(_, times, due)| last_chance(*times) || due.is_some_and(|due| now < due));
+        ends.next().map_or(most, |(which, ..)| ((which.start - from) as usize).max(1))
     }
 
     /// Whether the record that comes next is to be given up before anything else is done.
@@ -263,34 +253,41 @@ impl Flight {
     }
 
     fn forget_done(&mut self, committed: Seq) -> Vec<Cause> {
-        self.due = self.due.filter(|(at, _)| !at.precedes(committed));
-        let undone = self.failures.split_off(&committed.get());
-        self.failures = undone;
+        self.failures.forget_before(committed.get());
         let undone = self.spent.split_off(&committed.get());
         std::mem::replace(&mut self.spent, undone).into_values().collect()
     }
 
-    /// Records failed once more. The cause is the first one's; says how many are tried again.
-    pub(super) fn fail(&mut self, which: Range<u64>, cause: Cause, retry: &Retry) -> (u64, Vec<Cause>) {
+    /// Records failed once more, and are not tried again before the time that `due` says after so many failures. The cause is
+    /// the first one's that is given up; says how many are tried again.
+    pub(super) fn fail(
+        &mut self,
+        which: Range<u64>,
+        cause: Cause,
+        retry: &Retry,
+        due: impl Fn(u32) -> Option<Time>,
+    ) -> (u64, Vec<Cause>) {
         let (mut again, mut unused, mut cause) = (0, Vec::new(), Some(cause));
-        for offset in which {
-            let times = self.failures.entry(offset).or_insert(0);
-            *times = times.saturating_add(1);
-            if retry.allows_another(*times) {
-                again += 1;
-                continue;
+        let spent = &mut self.spent;
+        self.failures.add(which, |which, times| {
+            if retry.allows_another(times) {
+                again += which.end - which.start;
+                return due(times);
             }
-            let expired = matches!(cause, Some(Cause::Expired));
-            let why = if expired { Cause::Expired } else { cause.take().unwrap_or(Cause::Nacked) };
-            unused.extend(self.spent.insert(offset, why));
-        }
+            for offset in which {
+                let expired = matches!(cause, Some(Cause::Expired));
+                let why = if expired { Cause::Expired } else { cause.take().unwrap_or(Cause::Nacked) };
+                unused.extend(spent.insert(offset, why));
+            }
+            None
+        });
         unused.extend(cause);
         (again, unused)
     }
 
     /// A record is gone, and the failures of it with it: who reads on finds a gap.
     pub(super) fn forget(&mut self, at: Seq) {
-        self.failures.remove(&at.get());
+        self.failures.forget(at.get());
     }
 
     /// What is handed out next is the record at `to`, which was handed out before. If anybody else may have it in hand, that is
@@ -311,11 +308,6 @@ impl Flight {
         was
     }
 
-    /// The record at `at` is not handed out before `due`.
-    pub(super) fn wait_until(&mut self, at: Seq, due: Option<Time>) {
-        self.due = due.map(|due| (at, due));
-    }
-
     /// The lease of all that is in flight goes on until then.
     pub(super) fn extend(&mut self, deadline: Time) {
         self.deadline = Some(deadline);
@@ -330,8 +322,10 @@ impl Flight {
     pub(super) fn moved(&mut self, before: u32, at: Cursor, why: FencedBy) -> Vec<Cause> {
         self.epoch = before;
         self.end_epoch(at.epoch, why);
-        (self.next, self.last, self.deadline, self.due) = (at.committed, at.committed, None, None);
+        (self.next, self.last, self.deadline) = (at.committed, at.committed, None);
         self.lost = (at.committed, 0);
+        // What comes again is not what was given up.
+        self.buried.retain(|buried| *buried < at.committed.get());
         self.failures.clear();
         std::mem::take(&mut self.spent).into_values().collect()
     }
@@ -344,10 +338,9 @@ impl Flight {
         self.moved(self.epoch, at, why)
     }
 
-    /// A member with a handler takes the lane, at `next`: whether records behind that have failed before. Why some of them
-    /// are to be given up, is kept.
-    pub(super) fn lend(&mut self, next: Seq) -> bool {
-        self.due = None;
+    /// A member with a handler takes the lane, at `next`: whether records behind that have failed before. When they are due,
+    /// and why some of them are to be given up, is kept.
+    pub(super) fn carries(&self, next: Seq) -> bool {
         self.last_failed().is_some_and(|last| last > next.get())
     }
 

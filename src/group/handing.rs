@@ -10,8 +10,9 @@ use super::receipt::Loan;
 use super::word::MemberId;
 use crate::log;
 use crate::seq::Seq;
-use crate::sync::{Arc, lock};
+use crate::sync::{Arc, Weak, lock};
 use crate::time::Time;
+use std::ops::Range;
 
 /// What a consumer may read next.
 #[derive(Debug)]
@@ -32,6 +33,8 @@ pub(super) enum Look {
     Nothing,
     /// Nothing before that.
     Until(Time),
+    /// Something was given up, and what comes behind it may be had.
+    Again,
 }
 
 /// A batch as it was handed out.
@@ -39,7 +42,7 @@ pub(super) enum Look {
 pub(super) struct Handed {
     pub(super) ticket: Ticket,
     /// How often its records have failed before, those that have.
-    pub(super) failed: Vec<(u64, u32)>,
+    pub(super) failed: Vec<(Range<u64>, u32)>,
     /// How many are missing before the first.
     pub(super) lost: u64,
 }
@@ -66,13 +69,14 @@ impl<T: Send + Sync + 'static> Group<T> {
                     None => return Look::Nothing,
                 }
             }
-            if let Some(due) = flight.pause(now) {
+            if let Some(due) = flight.due().filter(|due| now < *due) {
                 return Look::Until(due);
             }
             if flight.next_is_spent() {
-                return Look::Nothing; // it is given up when what is before it is done
+                // It is given up when what is before it is done: which may be right now.
+                return if flight.next() == at.committed { Look::Again } else { Look::Nothing };
             }
-            let most = flight.limit(most, &self.config.retry);
+            let most = flight.limit(most, &self.config.retry, now);
             flight.busy = true;
             let (from, epoch) = (flight.next(), flight.epoch());
             Look::Next(Next { me, from, epoch, first: from == lane.cursor().committed, most })
@@ -98,8 +102,8 @@ impl<T: Send + Sync + 'static> Group<T> {
             if let Some(gap) = gap {
                 unused = flight.passed(gap.to, gap.len());
                 // What lies behind it may have failed before, too.
-                let waits = flight.next_is_spent() || flight.pause(now).is_some();
-                len = if waits { 0 } else { flight.limit(len, &self.config.retry) };
+                let waits = flight.next_is_spent() || flight.due().is_some_and(|due| now < due);
+                len = if waits { 0 } else { flight.limit(len, &self.config.retry, now) };
             }
             if len == 0 || at.epoch != next.epoch {
                 return None;
@@ -115,7 +119,9 @@ impl<T: Send + Sync + 'static> Group<T> {
     /// What records under a lease have in common.
     pub(super) fn lent(self: &Arc<Self>, partition: u32, ticket: Ticket) -> Option<Home> {
         self.config.sharing.lease?;
-        Some(self.home.lent(Loan { home: self.clone(), partition, ticket }))
+        // Weak: a batch that is forgotten keeps nobody alive.
+        let home: Weak<Self> = Arc::downgrade(self);
+        Some(self.home.lent(Loan { home, partition, ticket }))
     }
 
     /// Whether a look at the lane would find something; else when it would.

@@ -107,11 +107,8 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> MemberTask<T, D> {
             return Left::Late { refused: if all { done } else { (done + 1).min(len) } };
         }
         if all {
-            return Left::Settled(if commit(group, lane, held, done, None) {
-                Ran::Calls(done)
-            } else {
-                Ran::Stopped(done)
-            });
+            let goes_on = commit(group, lane, held, done, None) && held.due.is_none();
+            return Left::Settled(if goes_on { Ran::Calls(done) } else { Ran::Stopped(done) });
         }
         let panicked = |text| Verdict { outcome: Outcome::Retry(Failure::panic(text)), blames: D::BLAMES };
         let settled = settle(group, verdict.unwrap_or_else(panicked), &batch, done);

@@ -64,7 +64,7 @@ impl<T: Send + Sync + 'static> Lane<T> {
 
     /// `me`, a member with a handler, has taken the lane: what has failed in a consumer's hands goes on from there.
     pub(super) fn lend(&self, held: &mut Held<T>, me: MemberId) {
-        held.carries = lock(&self.flight).lend(held.next);
+        held.carries = lock(&self.flight).carries(held.next);
         if held.carries {
             let last = lock(&self.flight).last_failed().unwrap_or(0);
             held.single_until = held.single_until.later(Seq::new(last).plus(1));
@@ -84,15 +84,15 @@ impl<T: Send + Sync + 'static> Lane<T> {
         lock(&self.flight).take_cause(at).unwrap_or(Cause::Expired)
     }
 
-    /// How often the record that is now next has failed in a consumer's hands.
+    /// How often the record that is now next has failed in a consumer's hands, and before when it is not tried again.
     #[cold]
-    pub(super) fn carried(&self, held: &mut Held<T>) -> u32 {
+    pub(super) fn carried(&self, held: &mut Held<T>) -> (u32, Option<Time>) {
         if !held.carries {
-            return 0;
+            return (0, None);
         }
         let flight = lock(&self.flight);
-        held.carries = flight.last_failed().is_some_and(|last| last > held.next.get());
-        flight.failures_of(held.next)
+        held.carries = flight.carries(held.next);
+        (flight.failures_of(held.next), flight.due_of(held.next))
     }
 
     /// Takes the lane for a consumer. `None`: it is not to be had; else what is missing and has not been told.
@@ -149,7 +149,7 @@ impl<T: Send + Sync + 'static> Lane<T> {
 
     fn failed<U>(&self, group: &Group<U>, flight: &mut Flight, which: Range<u64>, cause: Cause, news: &mut News) {
         let first = Seq::new(which.start);
-        let (again, unused) = flight.fail(which, cause, &group.config.retry);
+        let (again, unused) = flight.fail(which, cause, &group.config.retry, |_| None);
         self.counters.retried.add(again);
         self.notice.waits(first.get(), flight.epoch(), flight.failures_of(first), None);
         news.unused.extend(unused);

@@ -6,7 +6,7 @@ use super::fence::FencedBy;
 use super::flight::Ticket;
 use super::outcome::Failure;
 use super::settling::Who;
-use crate::sync::Arc;
+use crate::sync::{Arc, Weak};
 use std::fmt;
 use std::ops::Range;
 use std::time::Duration;
@@ -88,14 +88,15 @@ impl<T: Send + Sync + 'static> Settles for Group<T> {
 
 /// What the records of a batch in a consumer's hands know of its lease.
 pub(super) struct Loan {
-    pub(super) home: Arc<dyn Settles>,
+    pub(super) home: Weak<dyn Settles>,
     pub(super) partition: u32,
     pub(super) ticket: Ticket,
 }
 
 impl Loan {
     pub(super) fn extend(&self, by: Duration) -> Result<Duration, FencedBy> {
-        self.home.extend(self.partition, self.ticket, by).map_err(|error| match error {
+        let home = self.home.upgrade().ok_or(FencedBy::Deleted)?;
+        home.extend(self.partition, self.ticket, by).map_err(|error| match error {
             SettleError::Fenced { reason, .. } => reason,
             SettleError::NotInFlight { .. } => FencedBy::AlreadyAcked,
         })
@@ -114,9 +115,9 @@ impl fmt::Debug for Loan {
 /// Not for work on several batches of one partition at the same time: an ack covers all that was handed out of the partition before,
 /// done or not. Acknowledge in the order of the offsets, or give each thread a partition of its own.
 ///
-/// Dropped, it releases what it has: that is handed out again, and is no failed attempt. Forgotten
-/// ([`std::mem::forget`]), it leaves it in flight until the group's [lease](crate::GroupConfig::lease) is over, or its
-/// consumer goes.
+/// Dropped, it releases what it has: that is handed out again, and is no failed attempt. [Given up](Self::leave_in_flight), or
+/// forgotten ([`std::mem::forget`]), it leaves it in flight until the group's [lease](crate::GroupConfig::lease) is over, or its
+/// consumer goes. It keeps nothing alive: not the records, not the group, not the broker.
 ///
 /// ```
 /// use ringlog::{Broker, GroupConfig, TopicConfig};
@@ -138,14 +139,28 @@ impl fmt::Debug for Loan {
 /// ```
 #[must_use = "dropping a receipt releases what it is for"]
 pub struct Receipt {
-    home: Arc<dyn Settles>,
+    home: Weak<dyn Settles>,
+    topic: Arc<str>,
+    group: Arc<str>,
     partition: u32,
     ticket: Option<Ticket>,
 }
 
 impl Receipt {
-    pub(super) fn new(home: Arc<dyn Settles>, partition: u32, ticket: Option<Ticket>) -> Self {
-        Receipt { home, partition, ticket }
+    pub(super) fn new<T: Send + Sync + 'static>(group: &Arc<Group<T>>, partition: u32, ticket: Option<Ticket>) -> Self {
+        let home: Weak<Group<T>> = Arc::downgrade(group);
+        Receipt { home, topic: group.home.topic.clone(), group: group.name.clone(), partition, ticket }
+    }
+
+    /// The group, if there is one still. With it goes everything that was in flight.
+    fn home(&self, ticket: Ticket) -> Result<Arc<dyn Settles>, SettleError> {
+        self.home.upgrade().ok_or_else(|| SettleError::Fenced {
+            topic: self.topic.clone(),
+            group: self.group.clone(),
+            partition: self.partition,
+            offsets: ticket.from.get()..ticket.to.get(),
+            reason: FencedBy::Deleted,
+        })
     }
 
     /// The partition.
@@ -165,7 +180,8 @@ impl Receipt {
     ///
     /// It does not count any more; see [`SettleError::Fenced`]. Nothing has changed.
     pub fn ack(mut self) -> Result<(), SettleError> {
-        self.ticket.take().map_or(Ok(()), |ticket| self.home.ack(self.partition, ticket, None))
+        let Some(ticket) = self.ticket.take() else { return Ok(()) };
+        self.home(ticket)?.ack(self.partition, ticket, None)
     }
 
     /// Everything up to `offset` is done; the rest stays in flight.
@@ -176,7 +192,7 @@ impl Receipt {
     pub fn ack_through(&mut self, offset: u64) -> Result<(), SettleError> {
         match self.ticket {
             None => Ok(()),
-            Some(ticket) => self.home.ack(self.partition, ticket, Some(offset)),
+            Some(ticket) => self.home(ticket)?.ack(self.partition, ticket, Some(offset)),
         }
     }
 
@@ -187,17 +203,19 @@ impl Receipt {
     ///
     /// As [`Receipt::ack`].
     pub fn nack(mut self, failure: Failure) -> Result<(), SettleError> {
-        self.ticket.take().map_or(Ok(()), |ticket| self.home.nack(self.partition, ticket, None, failure))
+        let Some(ticket) = self.ticket.take() else { return Ok(()) };
+        self.home(ticket)?.nack(self.partition, ticket, None, failure)
     }
 
-    /// The record at `offset` failed: what is before it is done, what is behind it comes again, and counts no attempt.
+    /// The record at `offset` failed: what is before it is done, as by an [ack up to there](Self::ack_through), what is behind it
+    /// comes again, and counts no attempt.
     ///
     /// # Errors
     ///
     /// As [`Receipt::ack_through`].
     pub fn nack_from(&mut self, offset: u64, failure: Failure) -> Result<(), SettleError> {
         let Some(ticket) = self.ticket else { return Ok(()) };
-        let nacked = self.home.nack(self.partition, ticket, Some(offset), failure);
+        let nacked = self.home(ticket)?.nack(self.partition, ticket, Some(offset), failure);
         if nacked.is_ok() {
             self.ticket = None;
         }
@@ -213,14 +231,20 @@ impl Receipt {
     ///
     /// As [`Receipt::ack`].
     pub fn extend(&self, by: Duration) -> Result<Duration, SettleError> {
-        self.ticket.map_or(Ok(Duration::ZERO), |ticket| self.home.extend(self.partition, ticket, by))
+        self.ticket.map_or(Ok(Duration::ZERO), |ticket| self.home(ticket)?.extend(self.partition, ticket, by))
+    }
+
+    /// Gives the receipt up, and leaves in flight what it is for: for who acknowledges by offset
+    /// ([`Consumer::ack_through`](crate::Consumer::ack_through)), or wants the lease to decide.
+    pub fn leave_in_flight(mut self) {
+        self.ticket = None;
     }
 }
 
 impl Drop for Receipt {
     fn drop(&mut self) {
-        if let Some(ticket) = self.ticket.take() {
-            self.home.release(self.partition, ticket);
+        if let (Some(ticket), Some(home)) = (self.ticket.take(), self.home.upgrade()) {
+            home.release(self.partition, ticket);
         }
     }
 }

@@ -152,7 +152,7 @@ pub(super) fn commit<T: Send + Sync + 'static>(
     }
     (held.next, held.lost) = (to, 0);
     if dead != 0 || held.failures != 0 || held.carries {
-        (held.failures, held.due) = (lane.carried(held), None);
+        (held.failures, held.due) = lane.carried(held);
     }
     group.progress.notify();
     // Only now: it runs destructors, which may ask for the figures, or take their time while others do.

@@ -34,8 +34,8 @@ impl Who {
     }
 }
 
-/// The records of a batch that fail, from `from` on if that is given: what lies before it is done. Says what comes again, and
-/// what was done. `None`: the cursor was moved at that very moment.
+/// The records of a batch that fail, or the one at `from`: then all that was handed out before it is done, as by an ack up to
+/// there. Says what comes again, and what was done. `None`: the cursor was moved at that very moment.
 fn fail_from<T: Send + Sync + 'static>(
     lane: &Lane<T>,
     flight: &mut Flight,
@@ -50,7 +50,7 @@ fn fail_from<T: Send + Sync + 'static>(
     }
     let first = from.map_or(ticket.from, Seq::new).later(at.committed);
     let mut done = at.committed..at.committed;
-    if ticket.from.precedes(first) && at.committed.precedes(first) && from.is_some() {
+    if from.is_some() && at.committed.precedes(first) {
         unused.extend(go_on(lane, flight, at, first)?);
         (done.end, at.committed) = (first, first);
     }
@@ -167,16 +167,17 @@ impl<T: Send + Sync + 'static> Group<T> {
                 };
                 let first = Seq::new(which.start);
                 let cause = failure.take().map_or(Cause::Nacked, Cause::Failed);
-                let (tried_again, left) = flight.fail(which, cause, &self.config.retry);
+                let due = |failures| {
+                    let pause = pause(&self.config.retry, failures, roll);
+                    (!pause.is_zero()).then(|| now.after(pause))
+                };
+                let (tried_again, left) = flight.fail(which, cause, &self.config.retry, due);
                 lane.counters.retried.add(tried_again);
                 unused.extend(left);
                 *again = true;
                 let failures = flight.failures_of(first);
                 if self.config.retry.allows_another(failures) {
-                    let pause = pause(&self.config.retry, failures, roll);
-                    let due = (!pause.is_zero()).then(|| now.after(pause));
-                    flight.wait_until(first, due);
-                    lane.notice.waits(first.get(), flight.epoch(), failures, due);
+                    lane.notice.waits(first.get(), flight.epoch(), failures, flight.due_of(first));
                 }
                 Ok(Some(done))
             });

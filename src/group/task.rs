@@ -194,7 +194,9 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> MemberTask<T, D> {
             handlers.of(index).deliver(&batch, &mut done, interrupt)
         });
         if done == len && verdict.is_ok() {
-            return if commit(group, lane, held, done, None) { Ran::Calls(done) } else { Ran::Stopped(done) };
+            // What comes next may have to wait, by what it did in a consumer's hands.
+            let goes_on = commit(group, lane, held, done, None) && held.due.is_none();
+            return if goes_on { Ran::Calls(done) } else { Ran::Stopped(done) };
         }
         let panicked = |text| Verdict { outcome: Outcome::Retry(Failure::panic(text)), blames: D::BLAMES };
         let settled = settle(group, verdict.unwrap_or_else(panicked), &batch, done);

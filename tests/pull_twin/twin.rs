@@ -79,7 +79,8 @@ struct Lane {
     ended: Vec<&'static str>,
     deadline: Option<u64>,
     leased_at: u64,
-    due: Option<(u64, u64)>,
+    /// Before when a record that failed is not handed out again.
+    due: BTreeMap<u64, u64>,
     failures: BTreeMap<u64, u32>,
     spent: BTreeMap<u64, &'static str>,
     /// The last of them, as many as are remembered.
@@ -213,12 +214,12 @@ impl Twin {
         let lane = &self.lanes[p as usize];
         let mine = self.owner(p).is_some_and(|owner| owner == member);
         let free = lane.in_flight().is_none() || lane.holder.as_deref() == Some(member);
-        let pause = lane.due.filter(|(_, due)| self.now < *due).map(|(at, _)| at);
-        let waits = pause == Some(lane.next) || lane.spent.contains_key(&lane.next);
+        let pauses = |at: &u64| lane.due.get(at).is_some_and(|due| self.now < *due);
+        let waits = pauses(&lane.next) || lane.spent.contains_key(&lane.next);
         if !mine || !free || waits || self.paused {
             return 0;
         }
-        let most = most.min(pause.filter(|at| lane.next < *at).unwrap_or(lane.end) - lane.next);
+        let most = most.min((lane.next..lane.end).find(pauses).unwrap_or(lane.end) - lane.next);
         let last_chance = |at: &u64| {
             let failed = lane.failures.get(at).copied().unwrap_or(0);
             self.setup.attempts.is_some_and(|attempts| failed + 1 >= attempts)
@@ -330,7 +331,7 @@ impl Twin {
             return self.refused("AlreadyAcked", None);
         }
         let lane = &mut self.lanes[p as usize];
-        if let Some(at) = from.filter(|at| lane.committed < *at && ticket.from < *at) {
+        if let Some(at) = from.filter(|at| lane.committed < *at) {
             lane.figures.acked += at - lane.committed;
             lane.go_to(at);
         }
@@ -343,7 +344,7 @@ impl Twin {
 
     /// Records failed once more; a nack is followed by the group's pause.
     fn failed(&mut self, p: u32, which: std::ops::Range<u64>, kind: &'static str, pauses: bool) {
-        let (attempts, pause, now, first) = (self.setup.attempts, self.setup.pause, self.now, which.start);
+        let (attempts, pause, now) = (self.setup.attempts, self.setup.pause, self.now);
         let lane = &mut self.lanes[p as usize];
         for at in which {
             let times = lane.failures.entry(at).or_insert(0);
@@ -352,10 +353,8 @@ impl Twin {
                 lane.spent.insert(at, kind);
             } else {
                 lane.figures.retried += 1;
+                lane.due.insert(at, if pauses { now + pause } else { now });
             }
-        }
-        if pauses && !lane.spent.contains_key(&first) {
-            lane.due = (pause > 0).then_some((first, now + pause));
         }
         self.note("nacked");
         self.bury(p);
@@ -442,8 +441,13 @@ impl Twin {
         lane.figures.replayed += at.saturating_sub(to);
         lane.figures.skipped += to.saturating_sub(at);
         lane.end_epoch("Seeked");
-        (lane.committed, lane.next, lane.last, lane.deadline, lane.due) = (to, to, to, None, None);
+        (lane.committed, lane.next, lane.last, lane.deadline) = (to, to, to, None);
+        lane.due.clear();
         lane.failures.clear();
+        // As many as are remembered; and what comes again is not what was given up.
+        let known = lane.buried.len().saturating_sub(REMEMBERED);
+        lane.buried = lane.buried.split_off(known);
+        lane.buried.retain(|at| *at < to);
         lane.spent = BTreeMap::new();
     }
 

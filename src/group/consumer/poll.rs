@@ -12,6 +12,7 @@ use crate::sync::Arc;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::time::{Deadline, Time};
 use crate::wait::{Canceller, Wait};
+use std::ops::Range;
 use std::time::Duration;
 
 /// How often a lane is looked at anew before others have their turn, because it changed meanwhile.
@@ -40,7 +41,7 @@ pub enum PollError {
 pub(super) struct Catch {
     pub(super) hand: usize,
     pub(super) ticket: Ticket,
-    pub(super) failed: Vec<(u64, u32)>,
+    pub(super) failed: Vec<(Range<u64>, u32)>,
     pub(super) lost: u64,
     /// What the records have in common, under a lease.
     pub(super) home: Option<Home>,
@@ -158,6 +159,7 @@ impl<T: Send + Sync + 'static> Consumer<T> {
             let next = match self.group.look(lane, self.id, max) {
                 Look::Next(next) => next,
                 Look::Until(time) => return Err(Some(time)),
+                Look::Again => continue,
                 Look::Nothing if !lane.word.load().is_of(self.id) => {
                     reader.release(); // another's, for how long nobody knows
                     return Err(None);

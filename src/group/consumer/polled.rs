@@ -108,7 +108,8 @@ impl<'a, T: Send + Sync + 'static> Polled<'a, T> {
         nacked
     }
 
-    /// The record at `offset` failed: what is before it is done, what is behind it comes again, and counts no attempt.
+    /// The record at `offset` failed: what is before it is done, as by an [ack up to there](Self::ack_through), what is behind it
+    /// comes again, and counts no attempt.
     ///
     /// # Errors
     ///
@@ -145,7 +146,7 @@ impl<'a, T: Send + Sync + 'static> Polled<'a, T> {
         let ticket = self.catch.as_ref().map(|catch| catch.ticket);
         let partition = self.partition().unwrap_or(0);
         self.put_down();
-        Receipt::new(self.consumer.group.clone(), partition, ticket)
+        Receipt::new(&self.consumer.group, partition, ticket)
     }
 
     /// The records are not looked at any more.
@@ -157,8 +158,10 @@ impl<'a, T: Send + Sync + 'static> Polled<'a, T> {
 }
 
 fn attempted<'a, T>(catch: &Catch, record: Record<'a, T>) -> Record<'a, T> {
-    let failed = catch.failed.binary_search_by_key(&record.offset(), |(offset, _)| *offset);
-    record.with_attempt(failed.map_or(1, |at| catch.failed[at].1.saturating_add(1)))
+    let offset = record.offset();
+    let at = catch.failed.partition_point(|(which, _)| which.end <= offset);
+    let failed = catch.failed.get(at).filter(|(which, _)| which.start <= offset).map_or(0, |(_, times)| *times);
+    record.with_attempt(failed.saturating_add(1))
 }
 
 /// The records of a [`Polled`] batch, in order.

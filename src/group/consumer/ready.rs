@@ -29,12 +29,19 @@ pub enum Readiness {
     },
 }
 
-/// What a [`Select`](crate::Select) can wait for: a [`Consumer`], whatever its records are. Not to be implemented outside.
-pub trait Pollable: fmt::Debug {
+mod sealed {
+    /// Nobody outside has one.
+    pub trait Sealed {}
+
+    impl<T: Send + Sync + 'static> Sealed for super::Consumer<T> {}
+}
+
+/// What a [`Select`](crate::Select) can wait for: a [`Consumer`], whatever its records are. Nothing else can be one.
+pub trait Pollable: sealed::Sealed + fmt::Debug {
     /// Whether a poll would find something now; else after how long at the latest it may.
     #[doc(hidden)]
     fn readiness(&self) -> Result<(), Option<Duration>>;
-    /// What may change the answer.
+    /// What may change the answer; which those are, changes as well.
     #[doc(hidden)]
     fn events<'a>(&'a self, into: &mut Vec<&'a Event>);
     #[doc(hidden)]
@@ -50,7 +57,9 @@ impl<T: Send + Sync + 'static> Pollable for Consumer<T> {
 
     fn events<'a>(&'a self, into: &mut Vec<&'a Event>) {
         into.push(&self.doorbell.rung);
-        into.extend(self.hands.iter().map(|hand| hand.lane.log.not_empty()));
+        // What comes to lanes of others is no news, and the bell says when one becomes its own.
+        let own = self.hands.iter().filter(|hand| hand.lane.word.load().is_of(self.id));
+        into.extend(own.map(|hand| hand.lane.log.not_empty()));
     }
 
     fn clock(&self) -> &Arc<dyn Clock> {

@@ -72,14 +72,14 @@ fn a_lease_is_over_from_its_deadline_on_and_all_of_it_comes_again() {
 fn a_record_on_its_last_attempt_is_alone_and_then_it_is_spent() {
     let (mut flight, _, _) = two();
     let retry = Retry::constant(2, Duration::ZERO);
-    assert_eq!(flight.limit(9, &Retry::never()), 1);
-    assert_eq!(flight.fail(3..4, Cause::Nacked, &retry).0, 1);
+    assert_eq!(flight.limit(9, &Retry::never(), Time::ZERO), 1);
+    assert_eq!(flight.fail(3..4, Cause::Nacked, &retry, |_| None).0, 1);
     flight.rewind(seq(2), at(2, 7), FencedBy::Rewound, || unreachable!());
-    assert_eq!(flight.limit(9, &retry), 1, "2, which comes before it");
+    assert_eq!(flight.limit(9, &retry, Time::ZERO), 1, "2, which comes before it");
     flight.hand_out(seq(3), at(0, 7), None);
-    assert_eq!((flight.limit(9, &retry), flight.limit(9, &Retry::never().unlimited())), (1, 9));
+    assert_eq!((flight.limit(9, &retry, Time::ZERO), flight.limit(9, &Retry::never().unlimited(), Time::ZERO)), (1, 9));
     flight.hand_out(seq(4), at(0, 7), None);
-    assert_eq!(flight.fail(3..4, Cause::Failed(Failure::new("no")), &retry).0, 0);
+    assert_eq!(flight.fail(3..4, Cause::Failed(Failure::new("no")), &retry, |_| None).0, 0);
     flight.rewind(seq(3), at(2, 7), FencedBy::Rewound, || unreachable!());
     assert!(flight.next_is_spent());
     assert!(flight.take_spent(at(2, 7)).is_none(), "what is before it comes first");
@@ -100,7 +100,7 @@ fn what_was_given_up_is_known_as_such() {
 #[test]
 fn who_moves_the_cursor_makes_everything_void() {
     let (mut flight, one, _) = two();
-    flight.fail(0..5, Cause::Expired, &Retry::never());
+    flight.fail(0..5, Cause::Expired, &Retry::never(), |_| None);
     assert!(flight.follow(at(0, 7), FencedBy::Seeked).is_empty());
     assert_eq!(flight.follow(at(9, 8), FencedBy::Seeked).len(), 5);
     assert_eq!((flight.next(), flight.failures_of(seq(3)), flight.in_flight(seq(9))), (seq(9), 0, None));
