@@ -13,14 +13,12 @@ mod wait;
 // L2: one partition
 mod log;
 // L3: groups and delivery. From here up there is little protocol on memory that the layers below have not, and much that
-// loom's pointers cannot do (trait objects): models are of the layers below, of the lane word, and of claims.
+// loom's pointers cannot do (trait objects): models are of the layers below, of the lane word, of claims and of leases.
 #[cfg(not(ringlog_loom))]
 mod group;
 #[cfg(ringlog_loom)]
-mod group {
-    pub mod claims;
-    pub mod word;
-}
+#[path = "group/models.rs"]
+mod group;
 // L4: the broker
 #[cfg(not(ringlog_loom))]
 mod broker;

@@ -3,47 +3,45 @@
 
 mod lane;
 
-use lane::{Held, Lane, Running, lane, member, spawn};
+use lane::{Held, Lane, lane, member, spawn};
 use loom_tests::{Model, Tally, must_fail};
 use ringlog::internals::{group::word::MemberId, seq::Seq};
 
 impl Lane {
     /// As a task hands over a record under a lease; `None`: the lane was seized. Otherwise whether it was in time.
     fn deliver_leased(&self, me: MemberId, held: &mut Held) -> Option<bool> {
-        *self.running.lock().unwrap() = Some(Running { at: held.next, epoch: held.epoch, over: false });
+        if !self.watch.begin(&self.word, me, held.next, held.epoch) {
+            return None;
+        }
         // SAFETY: loom's cell, as in `deliver`; the handler.
         held.calls.with_mut(|calls| unsafe { *calls += 1 });
-        let mut running = self.running.lock().unwrap();
-        let over = running.as_ref().is_none_or(|running| running.over || running.epoch != held.epoch);
-        if !over {
-            *running = None;
-        }
-        drop(running);
-        if over {
+        let in_time = self.watch.end(me);
+        if !in_time {
             *self.hung.lock().unwrap() = false;
         }
         let to = held.next.plus(1);
-        assert_eq!(self.gate.commit(held.epoch, held.next, to).is_ok(), !over, "an ack that lies");
-        if over && !self.word.load().is_held_by(me) {
+        assert_eq!(self.gate.commit(held.epoch, held.next, to).is_ok(), in_time, "an ack that lies");
+        if !in_time && !self.word.load().is_held_by(me) {
             return None;
         }
         (held.next, held.epoch) = self.gate.snapshot();
-        Some(!over)
+        Some(in_time)
     }
 
     /// As the timer: ends what is in hand, and seizes the lane for member 2 from a holder that still hangs.
-    fn expire(&self, fence: bool) -> bool {
-        {
+    fn expire(&self) -> bool {
+        let hangs = {
             let mut hung = self.hung.lock().unwrap();
-            let mut running = self.running.lock().unwrap();
-            let Some(running) = running.as_mut().filter(|running| !running.over) else { return false };
-            if fence {
-                self.gate.lapse(running.epoch, running.at).expect("nobody else moves it");
-            }
-            (running.over, *hung) = (true, true);
-        }
+            *hung = self.watch.lapse().is_some();
+            *hung
+        };
         let hung = self.hung.lock().unwrap();
-        *hung && self.seize(member(1), member(2))
+        hangs && *hung && self.seize(member(1), member(2))
+    }
+
+    /// As one that ends nothing.
+    fn expire_nothing(&self) -> bool {
+        self.seize_anyway(member(1), member(2))
     }
 }
 
@@ -59,7 +57,7 @@ impl Seen {
 }
 
 /// Member 1 at work under a lease that may run out, and member 2, who takes over if the lane is seized.
-fn leased(tally: Option<&Tally>, fence: bool) {
+fn leased(tally: Option<&Tally>, expire: fn(&Lane) -> bool) {
     let lane = lane();
     let seen = Seen(tally.cloned());
     let server = spawn(&lane, move |lane| {
@@ -75,7 +73,7 @@ fn leased(tally: Option<&Tally>, fence: bool) {
     let seen = Seen(tally.cloned());
     let timer = spawn(&lane, move |lane| {
         let before = lane.gate.position();
-        let seized = lane.expire(fence);
+        let seized = expire(lane);
         if let Some((_, mut held)) = lane.take(member(2)) {
             assert_eq!(held.next, before, "an ack that lies: after the expiry");
             assert_eq!(lane.deliver_leased(member(2), &mut held), Some(true));
@@ -100,12 +98,12 @@ fn leased(tally: Option<&Tally>, fence: bool) {
 #[test]
 fn an_ack_against_an_expiry_against_a_redelivery() {
     let outcomes = &["in time", "late, and tries again", "late, and seized from", "taken over"];
-    Model::new("ack, expiry, redelivery").at_least(50).run(outcomes, |tally| leased(Some(tally), true));
+    Model::new("ack, expiry, redelivery").at_least(50).run(outcomes, |tally| leased(Some(tally), Lane::expire));
 }
 
 #[test]
 fn an_expiry_that_fences_nobody_fails() {
-    must_fail("an_expiry_that_fences_nobody_fails", 2, "an ack that lies", |_| leased(None, false));
+    must_fail("an_expiry_that_fences_nobody_fails", 2, "an ack that lies", |_| leased(None, Lane::expire_nothing));
 }
 
 // Of letting go and seizing one comes about, and what is parked is the state that belongs to the word.

@@ -175,7 +175,7 @@ impl<T: Send + Sync + 'static> Lane<T> {
         let (failures, due, single_until, lost) = (0, None, Seq::ZERO, next.since(begun));
         let (lifted, chunk, carries) = (0, 1, false);
         let held = Held { reader, next, epoch, failures, due, single_until, lost, carries, untold, lifted, chunk };
-        let watch = lease.map(|(lease, clock)| Watch::new(lease, gate.clone(), clock, held.kept()));
+        let watch = lease.map(|(lease, clock)| Watch::new(lease, gate.clone(), move || clock.now(), held.kept()));
         Lane {
             word: CachePadded::new(LaneWord::default()),
             loses: log.sheds(),

@@ -2,6 +2,9 @@
 #![forbid(unsafe_code)]
 
 use super::config::{ConfigError, GroupConfig};
+use super::fence::FencedBy;
+pub(super) use super::watch::Lease;
+use crate::sync::Arc;
 use crate::time::Span;
 use std::time::Duration;
 
@@ -34,12 +37,20 @@ pub enum Straggler {
     Evict(Duration),
 }
 
-/// How long a member may keep what it was handed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Lease {
-    pub(super) time: Duration,
-    /// As long as that, if it is renewed.
-    pub(super) longest: Option<Duration>,
+/// A lease was not extended, because the record is not this handler's any more: what it makes of it is refused. Nothing has
+/// changed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{topic}/{partition}@{offset} is not in hand any more: {by}; what is made of it is refused")]
+#[non_exhaustive]
+pub struct ExtendError {
+    /// The topic.
+    pub topic: Arc<str>,
+    /// The partition.
+    pub partition: u32,
+    /// The record.
+    pub offset: u64,
+    /// What came between.
+    pub by: FencedBy,
 }
 
 impl Lease {

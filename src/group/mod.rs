@@ -74,7 +74,7 @@ pub use home::Closing;
 pub use hung::Expired;
 pub use inbox::{Ends, Inbox};
 pub use join::Join;
-pub use lease::{Order, Straggler};
+pub use lease::{ExtendError, Order, Straggler};
 pub use leftover::LeftOverError;
 pub use letters::Letter;
 pub use name::{NAME_BYTES_MAX, NameError};
@@ -92,6 +92,6 @@ pub use retry::{Backoff, Retry};
 pub use sight::{Delivery, Standing};
 pub use stats::{GroupStats, LaneStats};
 pub use thread::drive;
-pub use watch::ExtendError;
+
 pub use watermark::LagAlarm;
 pub use word::{MemberId, PauseReason};

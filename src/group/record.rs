@@ -2,8 +2,8 @@
 #![forbid(unsafe_code)]
 
 use super::home::Home;
+use super::lease::ExtendError;
 use super::letters::Letter;
-use super::watch::ExtendError;
 use crate::ring::{Records, Run, TimeOf};
 use crate::time::Time;
 use std::fmt;

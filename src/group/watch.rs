@@ -26,12 +26,11 @@
 
 use super::context::Id;
 use super::fence::FencedBy;
-use super::lease::Lease;
 use super::word::{LaneWord, MemberId};
 use crate::ring::Gate;
 use crate::seq::Seq;
 use crate::sync::{Arc, Mutex, MutexGuard, lock};
-use crate::time::{Clock, Time};
+use crate::time::Time;
 use std::fmt;
 use std::time::Duration;
 
@@ -79,33 +78,32 @@ pub(super) enum End {
     Late,
 }
 
-/// A lease was not extended, because the record is not this handler's any more: what it makes of it is refused. Nothing has
-/// changed.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{topic}/{partition}@{offset} is not in hand any more: {by}; what is made of it is refused")]
-#[non_exhaustive]
-pub struct ExtendError {
-    /// The topic.
-    pub topic: Arc<str>,
-    /// The partition.
-    pub partition: u32,
-    /// The record.
-    pub offset: u64,
-    /// What came between.
-    pub by: FencedBy,
+/// How long a member may keep what it was handed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Lease {
+    pub(super) time: Duration,
+    /// As long as that, if it is renewed.
+    pub(super) longest: Option<Duration>,
 }
 
 /// See the module.
 pub(super) struct Watch {
     lease: Lease,
     gate: Arc<Gate>,
-    clock: Arc<dyn Clock>,
+    now: Box<dyn Fn() -> Time + Send + Sync>,
     hand: Mutex<Hand>,
 }
 
 impl Watch {
-    pub(super) fn new(lease: Lease, gate: Arc<Gate>, clock: Arc<dyn Clock>, kept: Kept) -> Arc<Self> {
-        Arc::new(Watch { lease, gate, clock, hand: Mutex::new(Hand { kept, ..Hand::default() }) })
+    /// `now` tells the time.
+    pub(super) fn new(
+        lease: Lease,
+        gate: Arc<Gate>,
+        now: impl Fn() -> Time + Send + Sync + 'static,
+        kept: Kept,
+    ) -> Arc<Self> {
+        let (now, hand) = (Box::new(now), Mutex::new(Hand { kept, ..Hand::default() }));
+        Arc::new(Watch { lease, gate, now, hand })
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, Hand> {
@@ -125,7 +123,7 @@ impl Watch {
         (at, len): (Seq, u64),
         kept: Kept,
     ) -> bool {
-        let now = self.clock.now();
+        let now = (self.now)();
         let mut hand = self.lock();
         if !word.load().is_held_by(member) {
             return false;
@@ -140,7 +138,7 @@ impl Watch {
 
     /// The handler of `member` has returned.
     pub(super) fn end(&self, member: MemberId) -> End {
-        let now = self.clock.now();
+        let now = (self.now)();
         let mut hand = self.lock();
         match hand.running {
             Some(running) if running.member == member && !running.over => {
@@ -173,7 +171,7 @@ impl Watch {
 
     /// The deadline of what `epoch` has in hand is at least `by` from now, as far as the limit goes. Says how far off it is.
     fn extend(&self, epoch: u32, offset: Seq, by: Duration) -> Result<Duration, FencedBy> {
-        let now = self.clock.now();
+        let now = (self.now)();
         let mut hand = self.lock();
         if hand.ended {
             return Err(FencedBy::Deleted);

@@ -5,6 +5,7 @@ use loom::cell::UnsafeCell;
 use loom::sync::{Arc, Mutex};
 use loom::thread;
 use ringlog::internals::{
+    group::watched::Watched,
     group::word::{LaneWord, MemberId, Word},
     ring::{Gate, Options, Producers, Ring, Start},
     seq::{Capacity, Seq},
@@ -22,17 +23,10 @@ pub(crate) struct Lane {
     pub(crate) gate: Arc<Gate>,
     pub(crate) ring: Arc<Ring<u64>>,
     pub(crate) parked: Mutex<Option<Box<Held>>>,
-    /// What is in a handler's hands under the lease, and whether its time was up before that returned.
-    pub(crate) running: Mutex<Option<Running>>,
+    /// What is in a handler's hands under the lease.
+    pub(crate) watch: Watched,
     /// Under the roster's lock: whether member 1 hangs.
     pub(crate) hung: Mutex<bool>,
-}
-
-/// What was handed out, from where, in which epoch.
-pub(crate) struct Running {
-    pub(crate) at: Seq,
-    pub(crate) epoch: u32,
-    pub(crate) over: bool,
 }
 
 pub(crate) fn member(n: u32) -> MemberId {
@@ -49,8 +43,8 @@ pub(crate) fn lane() -> Arc<Lane> {
     let parked = Mutex::new(Some(Box::new(Held { next, epoch, calls: UnsafeCell::new(0) })));
     let word = LaneWord::default();
     word.retarget(member(1)).unwrap();
-    let (running, hung) = (Mutex::new(None), Mutex::new(false));
-    Arc::new(Lane { word, gate, ring, parked, running, hung })
+    let (watch, hung) = (Watched::new(gate.clone()), Mutex::new(false));
+    Arc::new(Lane { word, gate, ring, parked, watch, hung })
 }
 
 impl Lane {
@@ -89,8 +83,13 @@ impl Lane {
         stored
     }
 
-    /// As the dealer; refused as long as its holder may still be taking it.
+    /// As the dealer; refused as long as its holder may still be taking it, or has something in hand that is not over.
     pub(crate) fn seize(&self, from: MemberId, to: MemberId) -> bool {
+        self.watch.seize(|| self.seize_anyway(from, to))
+    }
+
+    /// As that, whatever is in hand.
+    pub(crate) fn seize_anyway(&self, from: MemberId, to: MemberId) -> bool {
         let mut parked = self.parked.lock().unwrap();
         let seized = parked.is_none() && self.word.seize(from, to).is_ok();
         if seized {
