@@ -23,7 +23,7 @@ use super::planned::Planned;
 use super::registry::AnyTopic;
 use super::route::{Router, Turns};
 use super::timer::Timed;
-use crate::group::{GroupOffset, GroupStats, Letter, Position, context};
+use crate::group::{GroupOffset, GroupStats, KeyOf, Letter, Position, context};
 use crate::log::{AppendCtl, AppendError, Appended, AppendedAll, Log};
 use crate::ring::Why;
 use crate::sync::Arc;
@@ -71,6 +71,8 @@ pub(crate) struct Core<T> {
     pub(crate) logs: Box<[Arc<Log<T>>]>,
     pub(crate) partitions: NonZeroU32,
     pub(crate) router: Router<T>,
+    /// The key of a value as a number, for groups that keep the order of each key.
+    pub(crate) key: Option<KeyOf<T>>,
     pub(crate) turns: Turns,
     pub(crate) block: Option<Duration>,
     pub(crate) max_age: Option<Duration>,

@@ -115,6 +115,7 @@ impl<T: Send + Sync + 'static> Topic<T> {
             name: name.into(),
             logs: core.logs.to_vec(),
             config,
+            key: core.key.clone(),
             found: Found::default(),
             clock: core.life.clock().clone(),
             random: core.life.random().clone(),

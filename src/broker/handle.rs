@@ -231,6 +231,7 @@ impl Broker {
             life: self.0.life.clone(),
             logs,
             partitions: shape.partitions,
+            key: config.rule.numbers(),
             router: config.rule.over(shape.partitions),
             turns: Turns::new(),
             block: config.full.waits(),

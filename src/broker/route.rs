@@ -14,10 +14,12 @@
 
 use super::key::Key;
 use super::partitioner::{Crc32, Partitioner, Remainder};
+use crate::group::KeyOf;
 use crate::sync::Arc;
 use crate::sync::CachePadded;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use std::fmt;
+use std::hash::{DefaultHasher, Hasher};
 use std::num::NonZeroU32;
 
 /// The partition of a value; `None` where it has no key.
@@ -29,6 +31,9 @@ trait Route<T>: Send + Sync {
 trait Extract<T>: Send + Sync {
     /// With a rule ([`Crc32`] for none), the whole way from a value to its partition.
     fn with(self: Arc<Self>, rule: Option<Arc<dyn Partitioner>>, partitions: NonZeroU32) -> Box<dyn Route<T>>;
+
+    /// The way from a value to a number that its key has to itself, for groups that keep the order of each key.
+    fn numbers(self: Arc<Self>) -> KeyOf<T>;
 }
 
 /// An extractor that always has a key.
@@ -62,6 +67,17 @@ impl<T, X: Bytes<T> + Send + Sync + 'static> Extract<T> for X {
             None => Box::new(ByCrc32 { key: self, fresh: crc32fast::Hasher::new(), below: Remainder::new(partitions) }),
             Some(rule) => Box::new(ByRule { key: self, rule, partitions }),
         }
+    }
+
+    fn numbers(self: Arc<Self>) -> KeyOf<T> {
+        // Another function than the one that chose the partition: of that one, the keys of a partition have bits in common.
+        Arc::new(move |value| {
+            self.bytes(value, |bytes| {
+                let mut hasher = DefaultHasher::new();
+                hasher.write(bytes);
+                hasher.finish()
+            })
+        })
     }
 }
 
@@ -116,6 +132,11 @@ impl<T> Rule<T> {
 
     pub(crate) fn partitioner(&mut self, rule: impl Partitioner) {
         self.partitioner = Some(Arc::new(rule));
+    }
+
+    /// The key of a value as a number, if the topic has keys.
+    pub(crate) fn numbers(&self) -> Option<KeyOf<T>> {
+        self.key.clone().map(|key| key.numbers())
     }
 
     /// The rule at work over so many partitions.

@@ -88,10 +88,22 @@ pub enum GroupError {
     /// Its members share the records of a partition, which must then stay until they are done: not on a topic that
     /// [drops its oldest](crate::TopicConfig::drop_oldest), or whose records [have an age](crate::TopicConfig::max_age).
     #[error(
-        "group '{group}' was not made: its order is shared, and topic '{topic}' may lose records before they are done; \
+        "group '{group}' was not made: its members share records, and topic '{topic}' may lose them before they are done; \
          leave out TopicConfig::drop_oldest and max_age, or GroupConfig::order"
     )]
     Sheds {
+        /// The topic.
+        topic: Arc<str>,
+        /// The group asked for.
+        group: Arc<str>,
+    },
+    /// Its order is [by key](crate::Order::Key), and the topic's records have none: set [`TopicConfig::key`](crate::TopicConfig::key)
+    /// or [`optional_key`](crate::TopicConfig::optional_key), or take [`Order::Shared`](crate::Order::Shared).
+    #[error(
+        "group '{group}' was not made: its order is by key, and topic '{topic}' has no keys; set TopicConfig::key or \
+         optional_key, or take Order::Shared"
+    )]
+    NoKeys {
         /// The topic.
         topic: Arc<str>,
         /// The group asked for.

@@ -34,6 +34,8 @@ pub struct GroupSpec<T> {
     pub logs: Vec<Arc<Log<T>>>,
     /// The settings.
     pub config: GroupConfig<T>,
+    /// The key of a record, if records of the topic have keys.
+    pub key: Option<KeyOf<T>>,
     /// Where it begins.
     pub found: Found,
     /// The broker's clock.
@@ -50,6 +52,9 @@ pub struct GroupSpec<T> {
     pub retire: Retire<T>,
 }
 
+/// The key of a record as a number; `None`: it has none. Keys with one number are one key. User code.
+pub type KeyOf<T> = Arc<dyn Fn(&T) -> Option<u64> + Send + Sync>;
+
 /// See [`GroupSpec::retire`].
 pub type Retire<T> = Box<dyn Fn(&Group<T>) + Send + Sync>;
 
@@ -64,6 +69,8 @@ pub struct Group<T> {
     pub(super) topic: Arc<str>,
     pub(super) name: Arc<str>,
     pub(super) config: GroupConfig<T>,
+    /// Where it keeps the order of each key.
+    pub(super) key: Option<KeyOf<T>>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) random: Arc<dyn Random>,
     pub(super) progress: Arc<Event>,
@@ -84,7 +91,8 @@ pub struct Group<T> {
 impl<T: Send + Sync + 'static> Group<T> {
     /// Makes the group and its lanes; from now on it gates.
     pub fn new(spec: GroupSpec<T>) -> Result<Arc<Self>, GroupError> {
-        let GroupSpec { topic, name, logs, config, found, clock, random, progress, broker, closing, retire } = spec;
+        let GroupSpec { topic, name, logs, config, key, found, clock, random, progress, broker, closing, retire } =
+            spec;
         if let Err(reason) = name::check(&name) {
             return Err(GroupError::Name { topic, reason });
         }
@@ -97,10 +105,15 @@ impl<T: Send + Sync + 'static> Group<T> {
         if shares && logs.iter().any(|log| log.sheds()) {
             return Err(GroupError::Sheds { topic, group: name });
         }
+        let key = key.filter(|_| config.sharing.order == Order::Key);
+        if config.sharing.order == Order::Key && key.is_none() {
+            return Err(GroupError::NoKeys { topic, group: name });
+        }
+        let order = config.sharing.order;
         let lanes = logs.into_iter().zip(0..).map(|(log, partition)| {
             let start = start_in(&log, config.start, found.place(partition));
             let lease = config.sharing.lease().filter(|_| !shares).map(|lease| (lease, clock.clone()));
-            Arc::new(Lane::new(log, partition, start, found.stored(partition), lease, shares))
+            Arc::new(Lane::new(log, partition, start, found.stored(partition), lease, order))
         });
         let lanes = lanes.collect();
         Ok(Arc::new(Group {
@@ -116,6 +129,7 @@ impl<T: Send + Sync + 'static> Group<T> {
             topic,
             name,
             config,
+            key,
             clock,
             random,
             progress,

@@ -19,7 +19,7 @@
 
 use super::context::Id;
 use super::flight::Flight;
-use super::lease::Lease;
+use super::lease::{Lease, Order};
 use super::place::within;
 use super::redrive::Redrives;
 use super::shared::Shared;
@@ -161,11 +161,11 @@ impl<T: Send + Sync + 'static> Lane<T> {
         start: Start,
         stored: Option<u64>,
         lease: Option<(Lease, Arc<dyn Clock>)>,
-        shares: bool,
+        order: Order,
     ) -> Self {
         let gate = log.join(stored.map_or(start, |stored| Start::At(within(&log, stored))), Id::fresh().get());
         let (next, epoch) = gate.snapshot();
-        let shared = shares.then(|| Box::new(Shared::new(log.ring().capacity().get(), gate.clone())));
+        let shared = Shared::new(order, log.ring().capacity().get(), gate.clone()).map(Box::new);
         let begun = stored.map_or(next, |stored| Seq::new(stored.min(next.get())));
         let counters = Counters::default();
         counters.skipped.add(next.since(begun));
@@ -370,9 +370,10 @@ mod tests {
         let (progress, broker) = (Arc::new(Event::new(Wake::All)), Id::fresh());
         let (topic, name, config) = ("t".into(), "g".into(), GroupConfig::earliest());
         let random = Arc::new(SeededRandom::new(1));
-        let (logs, found, closing) = (vec![log], Found::default(), Closing::default());
+        let (logs, key, found, closing) = (vec![log], None, Found::default(), Closing::default());
         let retire = Box::new(|_: &Group<u64>| ());
-        let spec = GroupSpec { topic, name, logs, config, found, clock, random, progress, broker, closing, retire };
+        let spec =
+            GroupSpec { topic, name, logs, config, key, found, clock, random, progress, broker, closing, retire };
         Group::new(spec).unwrap()
     }
 

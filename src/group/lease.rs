@@ -20,6 +20,10 @@ pub enum Order {
     /// done without a gap, and gates publishers: a record that takes its time (a [straggler](Straggler)) holds them up once the
     /// rest of the partition is done. Only on topics that keep their records until they are done.
     Shared,
+    /// A work queue as [`Shared`](Self::Shared), in which the records of one key come by offset, one after the other is done:
+    /// what has failed holds up its own key and no other. The key is the topic's ([`TopicConfig::key`](crate::TopicConfig::key)),
+    /// which must have one; records without a key come in no order. "Order by key" in `docs/queues.md` says what it costs.
+    Key,
 }
 
 /// What becomes of a record that is in a handler's hands although later ones are done, once it has been there for so long.

@@ -69,7 +69,7 @@ pub use error::{CommitError, ControlError, GroupError, OffsetError, StoreFailure
 pub use executor::{Executor, Place, PlaceError, Run, Seat, Step, Task, Turn};
 pub use fence::FencedBy;
 pub use gap::Gap;
-pub use group::{Group, GroupSpec, Retire};
+pub use group::{Group, GroupSpec, KeyOf, Retire};
 pub use home::Closing;
 pub use hung::Expired;
 pub use inbox::{Ends, Inbox};

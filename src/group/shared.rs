@@ -29,6 +29,8 @@
 mod due;
 mod failed;
 mod hand;
+mod keyed;
+mod keys;
 mod lane;
 mod settle;
 mod slot;
@@ -37,6 +39,7 @@ mod task;
 pub(super) use task::ShareTask;
 
 use super::claims::Claims;
+use super::lease::Order;
 use super::stats::Tally;
 use crate::ring::Gate;
 use crate::sync::{Arc, Mutex, lock};
@@ -53,9 +56,15 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    pub(super) fn new(capacity: u64, gate: Arc<Gate>) -> Self {
-        let (failed, hands, tally) = (Failed::default(), Mutex::default(), Tally::default());
-        Shared { claims: Claims::new(capacity, gate), failed, hands, tally }
+    /// Of a lane of so many records; `None` in partition order.
+    pub(super) fn new(order: Order, capacity: u64, gate: Arc<Gate>) -> Option<Self> {
+        let keyed = match order {
+            Order::Partition => return None,
+            Order::Shared => false,
+            Order::Key => true,
+        };
+        let (failed, hands, tally) = (Failed::new(capacity, keyed), Mutex::default(), Tally::default());
+        Some(Shared { claims: Claims::new(capacity, gate), failed, hands, tally })
     }
 
     fn hands(&self) -> Vec<Arc<Hand>> {

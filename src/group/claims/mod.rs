@@ -293,6 +293,11 @@ impl Claims {
         self.swap(at, about.pooled(), about.claimed(ticket)).then_some(Claim { first: at, len: 1, epoch, ticket })
     }
 
+    /// Whether the record at `at` is still the claim's.
+    pub fn is_of(&self, claim: Claim, at: Seq) -> bool {
+        self.stand_in(at, claim.epoch) == Stand::Claimed(claim.ticket)
+    }
+
     /// Takes the record at `at` away from `claim`, if it is still the claim's.
     pub fn take_over(&self, claim: Claim, at: Seq) -> Option<Claim> {
         let (about, ticket) = (self.about(at, claim.epoch), self.ticket());

@@ -96,7 +96,7 @@ impl<T: Send + Sync + 'static> Work<'_, T> {
                 let put = failed.put(claims, held.claim, at, failures, Time::ZERO);
                 tally.retried.more(u64::from(put));
                 tally.leases_expired.more(u64::from(put));
-            } else if let Some(claim) = claims.take_over(held.claim, at) {
+            } else if let Some(claim) = failed.take_over(claims, held.claim, at) {
                 tally.leases_expired.more(1);
                 let failure = Failure::of_kind(EXPIRED, "its lease expired before it was acknowledged");
                 self.give_up(claim, failures, failure);
@@ -132,7 +132,8 @@ impl<T: Send + Sync + 'static> Work<'_, T> {
     /// The first record of the claim is given up, and the others are given back.
     fn bury_straggler(&self, held: &InHand) {
         let all = Given { claim: held.claim, failures: held.failures, again: false };
-        if let Some(claim) = self.shared.claims.take_over(held.claim, held.claim.first()) {
+        let Shared { claims, failed, .. } = self.shared;
+        if let Some(claim) = failed.take_over(claims, held.claim, held.claim.first()) {
             let failure = Failure::of_kind(STRAGGLER, "it was not done although later ones were");
             self.give_up(claim, held.failures.saturating_add(1), failure);
         }
@@ -140,7 +141,7 @@ impl<T: Send + Sync + 'static> Work<'_, T> {
     }
 
     /// Buries the one record of a claim of ours. Reads it, and calls the burying function: user code.
-    fn give_up(&self, claim: Claim, attempts: u32, failure: Failure) {
+    pub(super) fn give_up(&self, claim: Claim, attempts: u32, failure: Failure) {
         let mut reader = self.lane.log.reader(claim.first()).covered_by(self.lane.gate.clone());
         let letter = match self.lane.log.read(&mut reader, 1) {
             Read::Ready(run) => {

@@ -1,26 +1,47 @@
 //! Records that were given back: how often they have failed, and when they are tried again.
 #![forbid(unsafe_code)]
 
-use super::super::claims::{Claim, Claims, Closed, Reset};
+use super::super::claims::{Claim, Claims, Closed, RUN, Reset};
+use super::keys::{Change, Keys, Way};
 use crate::seq::Seq;
-use crate::sync::atomic::{AtomicUsize, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::sync::{Mutex, MutexGuard, lock};
 use crate::time::Time;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The records of a lane that have failed or were given back, with those of them that somebody has in hand again.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Failed {
+    keyed: bool,
     all: Mutex<All>,
     /// How many wait to be claimed; to be asked without the lock.
     waiting: AtomicUsize,
+    /// Nothing more is dealt before something is settled; likewise.
+    stays: AtomicBool,
 }
 
 #[derive(Debug, Default)]
 struct All {
     entries: BTreeMap<u64, Entry>,
-    /// Those that wait, by the time when they are due.
+    /// Those that wait, by the time when they are due; of those that have a key that is in order, its first.
     queue: BTreeSet<(Time, u64)>,
+    /// Where keys are in order.
+    keys: Option<Keys>,
+}
+
+/// What of the next records can be handed out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Deal {
+    /// These.
+    Hand(Claim),
+    /// This one is to be buried: too many wait behind a record of its key that has failed.
+    Bury(Claim),
+    /// The keys from there on have to be learned first.
+    Unknown(Seq),
+    /// Many were passed over, and it is to be asked again.
+    More,
+    /// Nothing.
+    Nothing,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -31,7 +52,57 @@ struct Entry {
     due: Option<Time>,
 }
 
+const _: () = assert!(RUN <= 64, "a bit for each record of a claim");
+
+/// What a settlement did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Settlement {
+    /// So many records are done.
+    pub(super) done: u64,
+    /// Others have something to do now.
+    pub(super) rings: bool,
+}
+
+impl All {
+    /// Puts in the queue what a change of its key put at the head.
+    fn queue(&mut self, change: Change) -> bool {
+        let due = |at: &u64| self.entries.get(at).and_then(|entry| entry.due);
+        if let Some(at) = change.out {
+            let Some(due) = due(&at) else { return false };
+            self.queue.remove(&(due, at));
+        }
+        let Some((at, due)) = change.queued.and_then(|at| Some((at, due(&at)?))) else { return false };
+        self.queue.insert((due, at))
+    }
+
+    fn put(&mut self, at: Seq, entry: Entry) {
+        let failed = self.entries.insert(at.get(), entry).is_some_and(|was| was.failures > 0);
+        let fails = entry.failures > 0 && !failed;
+        match self.keys.as_mut().and_then(|keys| keys.back(at, fails)) {
+            Some(change) => _ = self.queue(change),
+            None => _ = self.queue.insert((entry.due.unwrap_or(Time::ZERO), at.get())),
+        }
+    }
+
+    fn done(&mut self, at: Seq) -> bool {
+        let failed = self.entries.remove(&at.get()).is_some_and(|was| was.failures > 0);
+        let change = self.keys.as_mut().and_then(|keys| keys.done(at, failed));
+        change.is_some_and(|change| self.queue(change))
+    }
+}
+
 impl Failed {
+    /// Of a lane of so many records, in which each key is in order if `keyed`.
+    pub(super) fn new(capacity: u64, keyed: bool) -> Self {
+        let all = All { keys: keyed.then(|| Keys::new(capacity)), ..All::default() };
+        Failed { keyed, all: Mutex::new(all), waiting: AtomicUsize::new(0), stays: AtomicBool::new(false) }
+    }
+
+    /// Whether the lane is in the order of its keys.
+    pub(super) fn is_keyed(&self) -> bool {
+        self.keyed
+    }
+
     fn lock(&self) -> MutexGuard<'_, All> {
         lock(&self.all)
     }
@@ -47,14 +118,27 @@ impl Failed {
         self.waiting.load(Ordering::Relaxed) != 0
     }
 
-    /// Gives the record at `at` back, if it is still the claim's, to be tried again from `due` on.
+    /// Whether nothing more is dealt before something is settled.
+    pub(super) fn stays(&self) -> bool {
+        // ORD(failed:C) Relaxed: as failed:B.
+        self.stays.load(Ordering::Relaxed)
+    }
+
+    fn set_stays(&self, stays: bool) -> bool {
+        let stayed = self.stays();
+        // ORD(failed:D) Relaxed: written under the lock; a hint, and who sleeps is rung after it.
+        self.stays.store(stays, Ordering::Relaxed);
+        stayed
+    }
+
+    /// Gives the record at `at` back, if it is still the claim's, to be tried again from `due` on. Others are to be rung.
     pub(super) fn put(&self, claims: &Claims, claim: Claim, at: Seq, failures: u32, due: Time) -> bool {
         let mut all = self.lock();
         if !claims.give_back(claim, at) {
             return false;
         }
-        all.entries.insert(at.get(), Entry { failures, epoch: claim.epoch(), due: Some(due) });
-        all.queue.insert((due, at.get()));
+        all.put(at, Entry { failures, epoch: claim.epoch(), due: Some(due) });
+        self.set_stays(false);
         self.note(&all);
         true
     }
@@ -67,18 +151,77 @@ impl Failed {
         self.note(&all);
         let entry = all.entries.get_mut(&at)?;
         entry.due = None;
-        let failures = entry.failures;
-        Some((claims.take_again(Seq::new(at), entry.epoch)?, failures))
+        let (failures, epoch) = (entry.failures, entry.epoch);
+        if let Some(keys) = &mut all.keys {
+            keys.again(Seq::new(at));
+        }
+        Some((claims.take_again(Seq::new(at), epoch)?, failures))
     }
 
-    /// Makes the one record of a claim done that was taken again: its failures are forgotten.
-    pub(super) fn settle(&self, claims: &Claims, claim: Claim, count: impl FnOnce(u64)) -> u64 {
+    /// Makes the records of a claim done, those that are still the claim's: their failures are forgotten. Where keys have no
+    /// order, only of the one record of a claim that was taken again.
+    pub(super) fn settle(&self, claims: &Claims, claim: Claim, count: impl FnOnce(u64)) -> Settlement {
         let mut all = self.lock();
+        // A bit for each. Nobody but us changes a word under the lock.
+        let bit = |(nth, at)| u64::from(claims.is_of(claim, at)) << nth;
+        let own = claim.records().enumerate().map(bit).fold(0, |own, bit| own | bit);
         let done = claims.settle(claim, count);
-        if done > 0 {
-            all.entries.remove(&claim.first().get());
+        let mut rings = false;
+        for (_, at) in claim.records().enumerate().filter(|(nth, _)| own >> nth & 1 == 1) {
+            rings |= all.done(at);
         }
-        done
+        rings |= self.set_stays(false);
+        self.note(&all);
+        Settlement { done, rings }
+    }
+
+    /// Takes the record at `at` away from `claim`, if it is still the claim's.
+    pub(super) fn take_over(&self, claims: &Claims, claim: Claim, at: Seq) -> Option<Claim> {
+        let _all = self.lock();
+        claims.take_over(claim, at)
+    }
+
+    /// Deals at most `most` records that nobody has been given, from the next one on, in the order of their keys.
+    /// `learned`: the keys of records from somewhere on, as [`number`](super::keys::number)s.
+    pub(super) fn deal(&self, claims: &Claims, most: usize, learned: Option<(Seq, &[u64])>) -> Deal {
+        let mut all = self.lock();
+        let All { keys: Some(keys), entries, .. } = &mut *all else { return Deal::Nothing };
+        // It is open, so nothing of before a move of the cursor is known that does not hold any more.
+        let Some(mut place) = claims.upcoming() else { return Deal::Nothing };
+        if let Some((from, numbers)) = learned {
+            keys.learn(from, numbers);
+        }
+        for _ in 0..RUN {
+            if !keys.knows(place.at()) {
+                return Deal::Unknown(place.at());
+            }
+            let way = keys.way(place.at(), most);
+            if way == Way::Stay {
+                self.set_stays(true);
+                return Deal::Nothing;
+            }
+            let len = if let Way::Free(len) = way { len } else { 1 };
+            let claim = claims.claim(place, len);
+            match (way, claim) {
+                (Way::Free(_), Some(claim)) => {
+                    claim.records().for_each(|at| keys.hold(at));
+                    return Deal::Hand(claim);
+                }
+                (Way::Bury, Some(claim)) => {
+                    keys.hold_to_bury(claim.first());
+                    return Deal::Bury(claim);
+                }
+                (_, Some(claim)) if claims.give_back(claim, claim.first()) => {
+                    let entry = Entry { failures: 0, epoch: claim.epoch(), due: Some(Time::ZERO) };
+                    entries.insert(claim.first().get(), entry);
+                    keys.park(claim.first());
+                }
+                _ => {} // the cursor is being moved
+            }
+            let Some(next) = claims.upcoming() else { return Deal::Nothing };
+            place = next;
+        }
+        Deal::More
     }
 
     /// The one that would be taken at `now`.
@@ -106,6 +249,10 @@ impl Failed {
         let mut all = self.lock();
         let reset = reset();
         (all.entries, all.queue) = Default::default();
+        if let Some(keys) = &mut all.keys {
+            keys.clear();
+        }
+        self.set_stays(false);
         self.note(&all);
         reset
     }

@@ -6,6 +6,7 @@ use super::super::claims::Claim;
 use super::super::lane::Lane;
 use super::super::letters::Letter;
 use super::Shared;
+use super::failed::Settlement;
 use crate::time::Time;
 use std::time::Duration;
 
@@ -38,9 +39,13 @@ impl Given {
 }
 
 impl<T: Send + Sync + 'static> Work<'_, T> {
-    fn make_done(&self, given: Given, count: impl FnOnce(u64)) -> u64 {
+    fn make_done(&self, given: Given, count: impl FnOnce(u64)) -> Settlement {
         let Shared { claims, failed, .. } = self.shared;
-        if given.again { failed.settle(claims, given.claim, count) } else { claims.settle(given.claim, count) }
+        if given.again || failed.is_keyed() {
+            failed.settle(claims, given.claim, count)
+        } else {
+            Settlement { done: claims.settle(given.claim, count), rings: false }
+        }
     }
 
     /// The records are acknowledged; false if any were not the claim's any more. The reader has put them down before.
@@ -52,7 +57,10 @@ impl<T: Send + Sync + 'static> Work<'_, T> {
         self.after(given.claim, done)
     }
 
-    fn after(&self, claim: Claim, done: u64) -> bool {
+    fn after(&self, claim: Claim, Settlement { done, rings }: Settlement) -> bool {
+        if rings {
+            self.group.ring_for(self.lane.partition as usize);
+        }
         let late = claim.len() as u64 - done;
         if late > 0 {
             self.late(claim, late);
@@ -74,15 +82,13 @@ impl<T: Send + Sync + 'static> Work<'_, T> {
     /// The one record is given up: its letter is filed in one step with the exchange that makes it done.
     #[cold]
     pub(super) fn bury(&self, given: Given, letter: Letter) {
-        let commit = || match self.make_done(given, |done| self.shared.tally.dead.more(done)) {
-            0 => Err(()),
-            _ => Ok(()),
+        let mut settlement = Settlement::default();
+        let commit = || {
+            settlement = self.make_done(given, |done| self.shared.tally.dead.more(done));
+            if settlement.done == 0 { Err(()) } else { Ok(()) }
         };
-        let (done, out) = match self.group.letters.file(letter, commit) {
-            Ok(out) => (1, out),
-            Err(()) => (0, None),
-        };
-        self.after(given.claim, done);
+        let out = self.group.letters.file(letter, commit).unwrap_or(None);
+        self.after(given.claim, settlement);
         self.group.lose(out);
     }
 

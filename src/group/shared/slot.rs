@@ -9,6 +9,7 @@ use super::super::roster::Member;
 use super::super::word::Word;
 use super::Shared;
 use super::hand::Hand;
+use super::keyed::keyed;
 use super::settle::{Given, Work};
 use crate::log::Read;
 use crate::ring::Reader;
@@ -69,6 +70,9 @@ pub(super) fn again<T: Send + Sync + 'static>(group: &Group<T>, slot: &mut Slot<
 pub(super) fn fresh<T: Send + Sync + 'static>(group: &Group<T>, slot: &mut Slot<T>, most: usize) -> Option<Given> {
     let Slot { lane, reader, .. } = slot;
     let shared = lane.shared.as_deref()?;
+    if let Some(key) = &group.key {
+        return keyed(group, slot, key, most);
+    }
     loop {
         let place = shared.claims.upcoming()?;
         if reader.position() != place.at() {

@@ -176,7 +176,14 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> ShareTask<T, D> {
             match settled {
                 None if whole => {}
                 None => break,
-                Some(Settled::Again { after, failures }) => work.fail(one, failures, after),
+                Some(Settled::Again { after, failures }) => {
+                    work.fail(one, failures, after);
+                    // What is behind it of its key has to wait.
+                    if work.shared.failed.is_keyed() && !rest.claim.is_empty() {
+                        work.release(rest);
+                        return Ran::Stopped(calls);
+                    }
+                }
                 Some(Settled::Buried(letter)) => work.bury(one, letter),
                 Some(Settled::Singly { .. }) => {
                     work.shared.tally.retried.more(1);
@@ -303,7 +310,7 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> Task for ShareTask<T, D> {
         let owns = word.is_of(self.member);
         let fresh = || shared.claims.upcoming().is_some_and(|place| place.at().precedes(slot.lane.log.end()));
         let due = || shared.failed.any() && shared.failed.next(self.group.clock.now()).is_some();
-        letters || owns != slot.held.is_some() || due() || fresh()
+        letters || owns != slot.held.is_some() || due() || (!shared.failed.stays() && fresh())
     }
 
     fn event(&self, index: usize) -> Option<&Event> {

@@ -1,0 +1,401 @@
+//! Order by key. Single-stepped on a manual clock, and with handlers that hang.
+mod lab;
+
+use lab::Lab;
+use ringlog::{
+    Delivery, Group, GroupConfig, GroupError, GroupStats, Order, Outcome, Pick, Position, Record, Retry, SeekTo, Topic,
+    TopicConfig,
+};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+const LONG: Duration = Duration::from_secs(60);
+
+const fn ms(n: u64) -> Duration {
+    Duration::from_millis(n)
+}
+
+/// A record with a key, or without.
+#[derive(Clone, Debug)]
+struct Job {
+    key: Option<u32>,
+}
+
+/// One for each letter; a point has no key.
+fn jobs(keys: &str) -> Vec<Job> {
+    keys.chars().map(|key| Job { key: Some(key.into()).filter(|key| *key != u32::from('.')) }).collect()
+}
+
+fn keys(capacity: usize) -> TopicConfig<Job> {
+    let config = TopicConfig::new().capacity(capacity).block(Some(Duration::ZERO));
+    config.optional_key(|job: &Job| job.key.as_ref())
+}
+
+fn topic(lab: &Lab, capacity: usize) -> Topic<Job> {
+    lab.broker.create_topic("jobs", keys(capacity)).unwrap()
+}
+
+fn by_key() -> GroupConfig<Job> {
+    GroupConfig::earliest().order(Order::Key)
+}
+
+/// Key, offset, attempt.
+type Seen = (char, u64, u32);
+type Log = Arc<Mutex<Vec<Seen>>>;
+
+fn seen(record: &Record<'_, Job>) -> Seen {
+    (record.key.and_then(char::from_u32).unwrap_or('.'), record.offset(), record.attempt())
+}
+
+fn join(
+    lab: &Lab,
+    group: &Group<Job>,
+    names: &[&str],
+    answer: impl Fn(&Record<'_, Job>) -> Outcome + Clone + Send + 'static,
+) -> Log {
+    let log = Log::default();
+    for name in names {
+        let (log, answer) = (log.clone(), answer.clone());
+        let handler = move |record: &Record<'_, Job>| {
+            log.lock().unwrap().push(seen(record));
+            answer(record)
+        };
+        group.member(name).run(&lab.manual).subscribe(handler).unwrap();
+    }
+    log
+}
+
+fn of(log: &Log, key: char) -> Vec<(u64, u32)> {
+    log.lock().unwrap().iter().filter(|seen| seen.0 == key).map(|(_, offset, attempt)| (*offset, *attempt)).collect()
+}
+
+fn publish(topic: &Topic<Job>, keys: &str) {
+    for job in jobs(keys) {
+        topic.publish_to(0, job).unwrap();
+    }
+}
+
+fn balanced(group: &Group<Job>) -> GroupStats {
+    let stats = group.stats();
+    assert!(stats.balances(), "{stats:#?}");
+    stats
+}
+
+fn letters(group: &Group<Job>) -> Vec<(u64, String)> {
+    group.letters().iter().map(|letter| (letter.offset(), letter.kind().to_string())).collect()
+}
+
+/// A number that looks random.
+fn mix(one: u64, other: u64) -> u64 {
+    let mut x = one.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ other.wrapping_mul(0xc2b2_ae3d_27d4_eb4f);
+    x ^= x >> 29;
+    x = x.wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x ^ x >> 32
+}
+
+// X14, B-18: by offset, each record as often as it needs before the next of its key
+#[test]
+fn each_key_is_in_order_whatever_fails() {
+    for (seed, capacity) in (1..).zip([1, 2, 3, 4, 8, 64, 1_000]) {
+        let lab = Lab::new(seed);
+        let topic = topic(&lab, capacity);
+        let group = topic.group("g", by_key().retry(Retry::constant(4, ms(3))).letters(1_000)).unwrap();
+        let answer = move |record: &Record<'_, Job>| match mix(record.offset() + seed, record.attempt().into()) % 8 {
+            0 => Outcome::retry("by chance"),
+            1 => Outcome::RetryAfter(ms(1), ringlog::Failure::new("by chance")),
+            2 if record.offset() % 5 == 0 => Outcome::reject("by chance"),
+            _ => Outcome::Ack,
+        };
+        let log = join(&lab, &group, &["a", "b", "c"], answer);
+        for n in 0..600 {
+            let key = ['a', 'b', 'c', 'd', '.'][(mix(n, seed) % 5) as usize];
+            while topic.publish_to(0, jobs(&key.to_string()).remove(0)).is_err() {
+                lab.settle();
+                if let Some(due) = lab.manual.next_due() {
+                    lab.clock.set(due);
+                    lab.settle();
+                }
+            }
+        }
+        lab.finish();
+        for key in ['a', 'b', 'c', 'd'] {
+            let of_key = of(&log, key);
+            assert!(of_key.len() > 50 && of_key.is_sorted(), "capacity {capacity}, {key}: {of_key:?}");
+        }
+        let stats = balanced(&group);
+        assert_eq!((stats.acked() + stats.dead(), stats.lag(), stats.refused()), (600, 0, 0));
+        assert_eq!(stats.letters as u64, stats.dead());
+    }
+}
+
+#[test]
+fn a_key_that_fails_holds_up_itself_and_no_other() {
+    let lab = Lab::new(1);
+    let topic = topic(&lab, 64);
+    let group = topic.group("g", by_key().retry(Retry::constant(3, ms(100)))).unwrap();
+    let answer = |record: &Record<'_, Job>| match (record.offset(), record.attempt()) {
+        (0, 1) => Outcome::retry("once"),
+        _ => Outcome::Ack,
+    };
+    let log = join(&lab, &group, &["one", "two"], answer);
+    publish(&topic, "aab.abcacb");
+    lab.settle();
+    assert_eq!(of(&log, 'a'), [(0, 1)]);
+    assert_eq!((of(&log, 'b'), of(&log, 'c')), (vec![(2, 1), (5, 1), (9, 1)], vec![(6, 1), (8, 1)]));
+    let stats = balanced(&group);
+    assert_eq!((stats.acked(), stats.lag(), stats.lanes[0].committed, stats.retried()), (6, 4, 0, 1));
+    let waits = Delivery::RetryScheduled { attempts: 1, wait: ms(100) };
+    let at = |offset| group.delivery(Position { partition: 0, offset }).unwrap();
+    assert_eq!([at(0), at(1), at(2)], [waits, Delivery::Pending, Delivery::Acked]);
+    lab.clock.advance(ms(100));
+    lab.settle();
+    assert_eq!(of(&log, 'a'), [(0, 1), (0, 2), (1, 1), (4, 1), (7, 1)]);
+    assert_eq!((balanced(&group).acked(), balanced(&group).lag()), (10, 0));
+}
+
+// So many wait as a quarter of the capacity; what comes after them is buried in order, and comes back in order
+#[test]
+fn behind_a_record_that_fails_a_quarter_of_the_capacity_waits_and_the_rest_is_buried() {
+    let lab = Lab::new(2);
+    let topic = topic(&lab, 16);
+    let group = topic.group("g", by_key().retry(Retry::constant(3, ms(100))).bury_cloned()).unwrap();
+    let answer = |record: &Record<'_, Job>| match (record.offset(), record.attempt()) {
+        (0, 1) => Outcome::retry("once"),
+        _ => Outcome::Ack,
+    };
+    let log = join(&lab, &group, &["one", "two", "three"], answer);
+    publish(&topic, "aaa");
+    lab.settle();
+    publish(&topic, "aabaacab");
+    lab.settle();
+    // 1 to 4 wait, 6, 7 and 9 are buried.
+    assert_eq!(letters(&group), [6, 7, 9].map(|offset| (offset, "behind".to_string())));
+    assert_eq!(group.letters()[0].attempts(), 0);
+    let stats = balanced(&group);
+    assert_eq!((stats.acked(), stats.dead(), stats.lag(), stats.lanes[0].committed), (3, 3, 5, 0));
+    lab.clock.advance(ms(100));
+    lab.settle();
+    assert_eq!(of(&log, 'a'), [(0, 1), (0, 2), (1, 1), (2, 1), (3, 1), (4, 1)]);
+    publish(&topic, "aa");
+    lab.settle();
+    assert_eq!(group.redrive(Pick::all()).unwrap().queued, 3);
+    lab.settle();
+    let all = of(&log, 'a').iter().map(|(offset, _)| *offset).collect::<Vec<_>>();
+    assert_eq!(all, [0, 0, 1, 2, 3, 4, 11, 12, 6, 7, 9]);
+    assert_eq!((balanced(&group).lag(), group.letters().len()), (0, 0));
+}
+
+#[test]
+fn what_is_buried_behind_a_record_is_told_to_the_burying_function_in_order_and_its_panic_stops_there() {
+    let lab = Lab::new(3);
+    let topic = topic(&lab, 8);
+    let told = Arc::new(Mutex::new(0_u32));
+    let note = told.clone();
+    let config = by_key().retry(Retry::constant(2, ms(100))).bury_with(move |_, failure| {
+        assert!(failure.message().contains("too many records wait"), "{failure:?}");
+        *note.lock().unwrap() += 1;
+        panic!("in the burying function")
+    });
+    let group = topic.group("g", config).unwrap();
+    let answer = |record: &Record<'_, Job>| match (record.offset(), record.attempt()) {
+        (0, 1) => Outcome::retry("once"),
+        _ => Outcome::Ack,
+    };
+    let log = join(&lab, &group, &["one", "two"], answer);
+    publish(&topic, "a");
+    lab.settle();
+    publish(&topic, "aaaaaaa");
+    lab.settle();
+    assert_eq!((*told.lock().unwrap(), letters(&group).len(), balanced(&group).dead()), (5, 5, 5));
+    lab.finish();
+    assert_eq!(of(&log, 'a'), [(0, 1), (0, 2), (1, 1), (2, 1)]);
+}
+
+#[test]
+fn without_keys_there_is_no_order_and_a_topic_without_them_is_refused() {
+    let lab = Lab::new(4);
+    let keyless = lab.broker.create_topic("plain", TopicConfig::<u64>::new()).unwrap();
+    let refused = keyless.group("g", GroupConfig::earliest().order(Order::Key)).unwrap_err();
+    assert_eq!(refused, GroupError::NoKeys { topic: "plain".into(), group: "g".into() });
+    assert!(refused.to_string().contains("set TopicConfig::key or optional_key"), "{refused}");
+    let topic = topic(&lab, 64);
+    assert!(topic.group("g", by_key()).is_ok());
+    assert!(topic.group("g", GroupConfig::earliest().order(Order::Shared)).is_err(), "another order");
+    let group = topic.find_group("g").unwrap();
+    let answer = |record: &Record<'_, Job>| if record.offset() == 0 { Outcome::retry("no") } else { Outcome::Ack };
+    let log = join(&lab, &group, &["one", "two"], answer);
+    publish(&topic, "....");
+    lab.settle();
+    assert_eq!((balanced(&group).acked(), balanced(&group).lag()), (3, 1));
+    lab.finish();
+    assert_eq!(of(&log, '.').len(), 6);
+}
+
+// The user's code may panic, and nothing is under a lock then
+#[test]
+fn records_whose_key_cannot_be_had_are_one_key_of_their_own() {
+    let lab = Lab::new(5);
+    let config = TopicConfig::new().capacity(64).key(|job: &Job| {
+        assert_ne!(job.key, Some('x'.into()), "the extractor panics");
+        job.key.as_ref().unwrap()
+    });
+    let topic = lab.broker.create_topic("jobs", config).unwrap();
+    let group = topic.group("g", by_key().retry(Retry::constant(3, ms(10)))).unwrap();
+    let answer = |record: &Record<'_, Job>| match (record.offset(), record.attempt()) {
+        (1, 1) => Outcome::retry("once"),
+        _ => Outcome::Ack,
+    };
+    let log = join(&lab, &group, &["one", "two"], answer);
+    publish(&topic, "axaxaxb");
+    lab.settle();
+    assert_eq!((of(&log, 'a').len(), of(&log, 'b').len(), of(&log, 'x')), (3, 1, vec![(1, 1)]));
+    lab.finish();
+    assert_eq!(of(&log, 'x'), [(1, 1), (1, 2), (3, 1), (5, 1)]);
+    assert_eq!((balanced(&group).acked(), balanced(&group).lag()), (7, 0));
+}
+
+#[test]
+fn a_seek_forgets_what_waits_for_its_key() {
+    for (to, sees) in [(0, vec![(0, 1), (0, 1), (1, 1), (3, 1)]), (1, vec![(0, 1), (1, 1), (3, 1)]), (4, vec![(0, 1)])]
+    {
+        let lab = Lab::new(6);
+        let topic = topic(&lab, 64);
+        let group = topic.group("g", by_key().retry(Retry::constant(3, ms(10)))).unwrap();
+        let open = Arc::new(Mutex::new(false));
+        let gate = open.clone();
+        let answer = move |record: &Record<'_, Job>| match record.offset() {
+            0 if !*gate.lock().unwrap() => Outcome::retry("not yet"),
+            _ => Outcome::Ack,
+        };
+        let log = join(&lab, &group, &["one", "two"], answer);
+        publish(&topic, "aaba");
+        lab.settle();
+        *open.lock().unwrap() = true;
+        group.seek(0, SeekTo::Offset(to)).unwrap();
+        lab.settle();
+        publish(&topic, "a");
+        lab.finish();
+        let sees: Vec<_> = sees.into_iter().chain([(4, 1)]).collect();
+        assert_eq!(of(&log, 'a'), sees, "seek to {to}");
+        // Going forward, what was done behind the cursor stays done.
+        assert_eq!(of(&log, 'b').len(), 1);
+        assert_eq!(balanced(&group).lag(), 0);
+    }
+}
+
+// X9: both have failed, and come again one after the other, by offset
+#[test]
+fn a_lease_that_is_over_gives_back_two_records_of_one_key_in_order() {
+    let lab = Lab::new(7);
+    let topic = topic(&lab, 64);
+    let group = topic.group("g", by_key().lease(ms(50)).retry(Retry::constant(4, ms(1)))).unwrap();
+    let clock = lab.clock.clone();
+    let answer = move |record: &Record<'_, Job>| {
+        if (record.offset(), record.attempt()) == (40, 1) {
+            clock.advance(ms(50));
+        }
+        Outcome::Ack
+    };
+    let log = join(&lab, &group, &["one"], answer);
+    // So that it takes several at once.
+    publish(&topic, &".".repeat(40));
+    lab.settle();
+    publish(&topic, "aaaaaaaa");
+    lab.finish();
+    let late: Vec<_> = of(&log, 'a').into_iter().filter(|(_, attempt)| *attempt > 1).collect();
+    assert!(late.len() > 1, "it took one at a time");
+    assert_eq!(late, (40..).take(late.len()).map(|offset| (offset, 2)).collect::<Vec<_>>());
+    let stats = balanced(&group);
+    assert_eq!((stats.acked(), stats.lag(), stats.lanes[0].leases_expired), (48, 0, late.len() as u64));
+}
+
+// ---- handlers that hang ------------------------------------------------------------------------------------------
+
+/// A member with a thread, which is held up in each record until it is let go.
+struct Stuck {
+    at: Receiver<Seen>,
+    go: Sender<()>,
+}
+
+impl Stuck {
+    fn join(group: &Group<Job>, name: &str) -> Self {
+        let ((tell, at), (go, gate)) = (mpsc::channel(), mpsc::channel());
+        let handler = move |record: &Record<'_, Job>| {
+            tell.send(seen(record)).unwrap();
+            let _ = gate.recv();
+        };
+        group.subscribe(name, handler).map(drop).unwrap();
+        Stuck { at, go }
+    }
+
+    fn enters(&self) -> Seen {
+        self.at.recv_timeout(LONG).expect("nothing was handed over")
+    }
+}
+
+fn free(group: &Group<Job>, name: &str) -> Receiver<Seen> {
+    let (tell, sees) = mpsc::channel();
+    group.subscribe(name, move |record: &Record<'_, Job>| tell.send(seen(record)).unwrap()).map(drop).unwrap();
+    sees
+}
+
+fn take(sees: &Receiver<Seen>, count: usize) -> Vec<(char, u64)> {
+    let next = || sees.recv_timeout(LONG).expect("nothing was handed over");
+    (0..count).map(|_| next()).map(|(key, offset, _)| (key, offset)).collect()
+}
+
+// B-E5
+#[test]
+fn a_new_member_gets_the_keys_that_are_free_at_once_and_the_busy_one_when_it_is() {
+    let lab = Lab::new(8);
+    let topic = topic(&lab, 64);
+    let group = topic.group("g", by_key()).unwrap();
+    let stuck = Stuck::join(&group, "stuck");
+    publish(&topic, "a");
+    assert_eq!(stuck.enters(), ('a', 0, 1));
+    publish(&topic, "abac.b");
+    let sees = free(&group, "new");
+    assert_eq!(take(&sees, 4), [('b', 2), ('c', 4), ('.', 5), ('b', 6)]);
+    while group.lag() > 3 {
+        std::thread::yield_now();
+    }
+    assert_eq!((balanced(&group).acked(), balanced(&group).lanes[0].in_flight), (4, 1));
+    stuck.go.send(()).unwrap();
+    // Whoever is faster, in order.
+    let mut rest = Vec::new();
+    while rest.len() < 2 {
+        rest.extend(sees.try_iter().map(|seen| seen.1));
+        if let Ok(seen) = stuck.at.try_recv() {
+            rest.push(seen.1);
+            stuck.go.send(()).unwrap();
+        }
+        std::thread::yield_now();
+    }
+    assert_eq!(rest, [1, 3]);
+    lab.broker.drain(LONG).unwrap();
+    assert_eq!((balanced(&group).acked(), balanced(&group).refused()), (7, 0));
+}
+
+// A key that is only in hand loses nothing: what is dealt stands still, and goes on with the next settlement
+#[test]
+fn behind_a_key_in_hand_a_quarter_of_the_capacity_waits_and_then_all_until_it_is_done() {
+    let lab = Lab::new(9);
+    let topic = topic(&lab, 16);
+    let group = topic.group("g", by_key()).unwrap();
+    let stuck = Stuck::join(&group, "stuck");
+    publish(&topic, "a");
+    assert_eq!(stuck.enters(), ('a', 0, 1));
+    let sees = free(&group, "free");
+    publish(&topic, "baaaabac");
+    assert_eq!(take(&sees, 2), [('b', 1), ('b', 6)]);
+    while group.lag() > 7 {
+        std::thread::yield_now();
+    }
+    assert_eq!(sees.recv_timeout(ms(20)).ok(), None, "7 stays, and with it 8");
+    assert_eq!((balanced(&group).dead(), balanced(&group).lag()), (0, 7));
+    stuck.go.send(()).unwrap();
+    drop(stuck.go);
+    lab.broker.drain(LONG).unwrap();
+    assert_eq!((balanced(&group).acked(), balanced(&group).lag(), balanced(&group).dead()), (9, 0, 0));
+}
