@@ -94,7 +94,7 @@ impl Sharing {
             Straggler::Bury(age) | Straggler::Evict(age) => age,
         };
         if self.order == Order::Partition {
-            let bound = "left to Wait, unless the order is Shared: in order nothing can be done before it";
+            let bound = "left to Wait, unless the order is Shared or Key: in order nothing can be done before it";
             return Err(ConfigError::new("straggler", format!("{:?}", self.straggler), bound));
         }
         if age.is_zero() {
@@ -204,7 +204,7 @@ impl<T> GroupConfig<T> {
     }
 
     /// What becomes of a record that is in a handler's hands although later ones of its partition are done (default
-    /// [`Straggler::Wait`]). Only with [`Order::Shared`].
+    /// [`Straggler::Wait`]). Only with [`Order::Shared`] and [`Order::Key`].
     ///
     /// ```
     /// use ringlog::{GroupConfig, Order, Straggler};
