@@ -146,8 +146,8 @@ impl<T: Send + Sync + 'static> Topic<T> {
 /// Takes those out that are past `position`. An error if one of the others never will be.
 fn drop_done<T: Send + Sync + 'static>(groups: &mut Vec<Arc<Inner<T>>>, position: Position) -> Result<(), WaitError> {
     groups.retain(|group| !group.has_passed(position.partition, position.offset));
-    let Some(group) = groups.iter().find(|group| group.is_done_for() || group.is_stepped_here(position.partition))
-    else {
+    let stepped_here = |group: &Inner<T>| group.is_stepped_here(position.partition, Some(position.offset));
+    let Some(group) = groups.iter().find(|group| group.is_done_for() || stepped_here(group)) else {
         return Ok(());
     };
     let name = group.name().clone();

@@ -185,7 +185,7 @@ impl<T: Send + Sync + 'static> Group<T> {
         let Some(member) = lock(&self.roster).remove(id, self.config.ephemeral) else { return false };
         let mut dealt = self.deal();
         dealt.rings.extend(member.seats.iter().cloned());
-        // ORD(left:B) Release: after the deal. Pairs with ORD(left:A), ORD(left:D), ORD(left:E).
+        // ORD(left:B) Release: after the deal. Pairs with ORD(left:A), ORD(left:D), ORD(left:E), ORD(left:F).
         member.left.store(true, Ordering::Release);
         self.announce(&dealt);
         if self.shares() {
@@ -231,7 +231,7 @@ impl<T: Send + Sync + 'static> Group<T> {
             (all, self.give(&roster, &[]))
         };
         for member in &all {
-            // ORD(left:C) Release: after the deal, as in `leave`. Pairs with ORD(left:A), ORD(left:D), ORD(left:E).
+            // ORD(left:C) Release: after the deal, as in `leave`. Pairs with ORD(left:A), ORD(left:D), ORD(left:E), ORD(left:F).
             member.left.store(true, Ordering::Release);
         }
         self.announce(&dealt);

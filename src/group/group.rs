@@ -285,16 +285,17 @@ impl<T: Send + Sync + 'static> Group<T> {
     /// lane is stepped, or about to be, by the executor that runs the caller. Outside handlers: no.
     pub fn would_deadlock(&self, tag: u64) -> bool {
         let at = |_| self.lanes.iter().position(|lane| lane.gate.tag() == tag);
-        context::current().and_then(at).is_some_and(|partition| self.is_stepped_here(partition as u32))
+        context::current().and_then(at).is_some_and(|partition| self.is_stepped_here(partition as u32, None))
     }
 
-    /// Whether the lane of a partition is stepped, or about to be, by the executor that runs the caller. Outside handlers: no.
-    pub fn is_stepped_here(&self, partition: u32) -> bool {
+    /// Whether the lane of a partition is stepped, or about to be, by the executor that runs the caller, so that waiting there for
+    /// the record at `offset`, or for room, never ends. Outside handlers: no.
+    pub fn is_stepped_here(&self, partition: u32, offset: Option<u64>) -> bool {
         let partition = partition as usize;
         if context::current().is_none() {
             return false;
         }
-        if let Some(waits) = self.shared_waits_here(partition) {
+        if let Some(waits) = self.shared_waits_here(partition, offset) {
             return waits;
         }
         let word = self.lanes[partition].word.load();

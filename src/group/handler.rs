@@ -6,6 +6,7 @@
 
 use super::outcome::{BatchOutcome, IntoBatchOutcome, IntoOutcome, Outcome};
 use super::record::{Batch, Lent, Record};
+use super::shared::Progress;
 use super::word::{LaneWord, Word};
 
 /// How a batch ended.
@@ -21,12 +22,20 @@ pub(super) struct Verdict {
 pub(super) struct Interrupt<'a> {
     pub(super) word: &'a LaneWord,
     pub(super) seen: Word,
+    /// Where others may take a part of the run, or all of it: how far it has got.
+    pub(super) progress: Option<&'a Progress>,
 }
 
 impl Interrupt<'_> {
     #[inline(always)]
     fn is_set(self) -> bool {
         self.word.differs(self.seen)
+    }
+
+    /// The handler is about to be called with a record that is not the first of its batch, and has acknowledged those before. False: it must not be.
+    #[inline(always)]
+    fn begins(self, offset: impl FnOnce() -> u64) -> bool {
+        self.progress.is_none_or(|progress| progress.begins(offset()))
     }
 }
 
@@ -56,6 +65,9 @@ where
         let len = run.len();
         let mut outcome = Outcome::Ack;
         for (index, value) in run.iter().enumerate() {
+            if index > 0 && !interrupt.begins(|| run.first().plus(index as u64).get()) {
+                break;
+            }
             let last = index + 1 == len || interrupt.is_set();
             let record = batch.record_of(run, index, value, last);
             match (self.0)(&record).into_outcome() {

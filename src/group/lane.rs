@@ -332,6 +332,7 @@ impl<T: Send + Sync + 'static> Lane<T> {
             pending: pending + self.redrives.len(),
             in_flight,
             leases_expired: expired_there + lapsed.get() + tally.leases_expired.get(),
+            stragglers: tally.stragglers.get(),
             paused: word.paused(),
             owned: word.target() != MemberId::NOBODY,
         }

@@ -87,7 +87,7 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> MemberTask<T, D> {
         if lane.loses {
             lane.gate.take(first.plus(len as u64), epoch);
         }
-        let (mut done, interrupt) = (0, Interrupt { word: &lane.word, seen: *seen });
+        let (mut done, interrupt) = (0, Interrupt { word: &lane.word, seen: *seen, progress: None });
         let verdict = contain(|| {
             if turn.panic {
                 std::panic::resume_unwind(Box::new("a planned fault"));

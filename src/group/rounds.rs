@@ -8,6 +8,7 @@ use super::context::{Entered, Id};
 use super::hung::Lapse;
 use super::lane::Lane;
 use super::pull::News;
+use super::shared::Ending;
 use crate::sync::{Arc, lock};
 use crate::time::Time;
 use std::fmt;
@@ -16,6 +17,7 @@ use std::fmt;
 pub struct Ended<T: 'static> {
     consumers: Vec<(Arc<Lane<T>>, News)>,
     handlers: Vec<(u32, Lapse)>,
+    shared: Vec<(Arc<Lane<T>>, Ending)>,
 }
 
 impl<T: Send + Sync + 'static> Group<T> {
@@ -31,14 +33,17 @@ impl<T: Send + Sync + 'static> Group<T> {
         };
         let consumers: Vec<_> = self.lanes.iter().filter_map(end).collect();
         let handlers = self.expire_untold(now).map_or_else(Vec::new, |(_, lapsed)| lapsed);
-        (!consumers.is_empty() || !handlers.is_empty()).then_some(Ended { consumers, handlers })
+        let shared = self.end_claims(now);
+        let any = !consumers.is_empty() || !handlers.is_empty() || !shared.is_empty();
+        any.then_some(Ended { consumers, handlers, shared })
     }
 
     /// The rest of that. User code.
-    pub fn follow_ended(&self, Ended { consumers, handlers }: Ended<T>) {
+    pub fn follow_ended(&self, Ended { consumers, handlers, shared }: Ended<T>) {
         let _here = self.enter_timer();
         handlers.iter().for_each(|(partition, lapse)| self.tell_expired(*partition, lapse));
         consumers.into_iter().for_each(|(lane, news)| self.follow_up(&lane, news, None));
+        shared.into_iter().for_each(|(lane, ending)| self.follow_claims(&lane, ending));
     }
 
     /// What the timer calls of the user's is inside, as a handler is: it never waits for what only the timer can end.
@@ -49,6 +54,7 @@ impl<T: Send + Sync + 'static> Group<T> {
 
 impl<T> fmt::Debug for Ended<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Ended({} of consumers, {} of handlers)", self.consumers.len(), self.handlers.len())
+        let [consumers, handlers, shared] = [self.consumers.len(), self.handlers.len(), self.shared.len()];
+        write!(f, "Ended({consumers} of consumers, {handlers} of handlers, {shared} of work queues)")
     }
 }

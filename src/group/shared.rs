@@ -32,10 +32,13 @@ mod hand;
 mod keyed;
 mod keys;
 mod lane;
+mod run;
 mod settle;
 mod slot;
 mod task;
 
+pub(super) use due::Ending;
+pub(super) use hand::Progress;
 pub(super) use task::ShareTask;
 
 use super::claims::Claims;

@@ -68,6 +68,7 @@ pub(super) struct Tally {
     pub(super) retried: Sum,
     pub(super) refused: Sum,
     pub(super) leases_expired: Sum,
+    pub(super) stragglers: Sum,
 }
 
 /// A counter that several threads add to.
@@ -117,11 +118,15 @@ pub struct LaneStats {
     /// Records that are not done yet: those in a handler's hands, those retained behind them, and letters queued to be handed
     /// over again.
     pub pending: u64,
-    /// Records from the cursor on that a [`Consumer`](crate::Consumer) was handed and has not settled; 0 where handlers do it. What
-    /// is handed out next is `committed + in_flight`.
+    /// Records from the cursor on that a [`Consumer`](crate::Consumer) was handed and has not settled: what is handed out next is
+    /// `committed + in_flight`. In a group with [`Order::Shared`](crate::Order::Shared), records in handlers' hands; in other groups
+    /// 0 where handlers do it.
     pub in_flight: u64,
     /// Records whose [lease](crate::GroupConfig::lease) expired, once for each time.
     pub leases_expired: u64,
+    /// Times that a record was taken from a handler because it was a [straggler](crate::GroupConfig::straggler): buried, or its
+    /// member put out.
+    pub stragglers: u64,
     /// Reasons for which the partition is paused; 0 when it runs.
     pub paused: u8,
     /// Whether some member owns it.

@@ -146,7 +146,7 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> MemberTask<T, D> {
         let (Slot { lane, seen, .. }, Some(handlers)) = (&self.slots[index], &mut self.handlers) else {
             return Step::Elsewhere;
         };
-        let interrupt = Interrupt { word: &lane.word, seen: *seen };
+        let interrupt = Interrupt { word: &lane.word, seen: *seen, progress: None };
         lane.counters.redriving.set(1);
         lane.counters.serving.set(turn.executor.get());
         let step = redrive::serve(&self.group, lane, handlers.of(index), interrupt, turn);
@@ -186,7 +186,7 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> MemberTask<T, D> {
         if lane.loses {
             lane.gate.take(first.plus(len as u64), held.epoch);
         }
-        let interrupt = Interrupt { word: &lane.word, seen: *seen };
+        let interrupt = Interrupt { word: &lane.word, seen: *seen, progress: None };
         let verdict = contain(|| {
             if turn.panic {
                 std::panic::resume_unwind(Box::new("a planned fault"));

@@ -45,6 +45,11 @@ impl Claim {
         self.ticket
     }
 
+    /// Whether the record at `at` is one of them.
+    pub fn has(&self, at: Seq) -> bool {
+        !at.precedes(self.first) && at.precedes(self.end())
+    }
+
     /// The first `len` of its records.
     #[must_use]
     pub fn head(&self, len: usize) -> Self {

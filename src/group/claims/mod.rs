@@ -344,12 +344,14 @@ impl Claims {
         end.lag_behind(settled.widen(committed)).max(end.lag_behind(committed).min(1))
     }
 
-    /// The last record that is done; a hint while anybody is at work.
+    /// The last record that is done, if it is behind the cursor; a hint while anybody is at work.
     pub fn last_done(&self) -> Option<Seq> {
+        if self.ahead() == 0 {
+            return None;
+        }
         let (committed, epoch) = self.gate.snapshot();
-        let next = self.open()?.at;
-        let all = seqs(committed, next).collect::<Vec<_>>();
-        all.into_iter().rev().find(|at| self.stand_in(*at, epoch) == Stand::Done)
+        let behind = self.open()?.at.lag_behind(committed);
+        (1..=behind).rev().map(|n| committed.plus(n - 1)).find(|at| self.stand_in(*at, epoch) == Stand::Done)
     }
 
     /// How many records behind the cursor are done; a hint while anybody is at work.

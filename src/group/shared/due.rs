@@ -1,23 +1,78 @@
-//! What ends a claim from outside, because time has passed: its lease is over, or its record is a straggler.
+//! What ends a claim from outside: its lease is over, its record is a straggler, or others have nothing to do and it is a run.
+//!
+//! Each end has two parts. The first gives on what is for others and tells who waits, and runs nothing of the user's; so the
+//! timer does it for every group of the broker before it does anything else. The second ([`Ending`]) runs destructors and burying
+//! functions.
 #![forbid(unsafe_code)]
 
 use super::super::Group;
-use super::super::claims::Claim;
+use super::super::context::Id;
 use super::super::fence::EXPIRED;
 use super::super::lane::Lane;
-use super::super::lease::Straggler;
+use super::super::lease::{Lease, Straggler};
 use super::super::letters::{Letter, Origin};
 use super::super::outcome::Failure;
+use super::super::word::MemberId;
 use super::Shared;
-use super::hand::{Hand, InHand};
+use super::hand::{Hand, InHand, Split};
 use super::settle::{Given, Work};
 use crate::log::Read;
+use crate::seq::Seq;
 use crate::sync::Arc;
+use crate::sync::atomic::AtomicBool;
 use crate::time::Time;
 use std::time::Duration;
 
 /// The kind of the failure that is a straggler which was given up.
 const STRAGGLER: &str = "straggler";
+
+/// The shortest time between two looks at one claim.
+const SOON: Duration = Duration::from_millis(1);
+
+/// Why a claim ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// Its lease is over.
+    Lease,
+    /// Its member is put out.
+    Evicted,
+    /// Its record is buried, however often it may fail.
+    Straggles,
+}
+
+impl End {
+    fn failure(self) -> Failure {
+        match self {
+            End::Lease => Failure::of_kind(EXPIRED, "its lease expired before it was acknowledged"),
+            End::Evicted | End::Straggles => Failure::of_kind(STRAGGLER, "it was not done although later ones were"),
+        }
+    }
+}
+
+/// A record that is to be buried, in a hand of its own until that is done.
+#[derive(Debug)]
+pub(super) struct Grave {
+    hand: Arc<Hand>,
+    given: Given,
+    end: End,
+    at: Time,
+}
+
+/// What is the user's of the end of a claim.
+#[derive(Debug, Default)]
+#[must_use = "records that are to be buried are in nobody's hands"]
+pub(in crate::group) struct Ending {
+    graves: Vec<Grave>,
+    /// From where to where the cursor was moved.
+    passed: Option<(Seq, Seq)>,
+}
+
+impl Lease {
+    /// How long a claim may be kept in all.
+    fn limit(&self) -> Duration {
+        self.longest.unwrap_or(self.time)
+    }
+}
 
 impl<T> Group<T> {
     fn straggler_age(&self) -> Option<Duration> {
@@ -27,18 +82,22 @@ impl<T> Group<T> {
         }
     }
 
-    /// When a claim that is made now begins, and when its lease is over.
-    pub(super) fn times_of_claim(&self) -> (Time, Option<Time>) {
-        if !self.config.sharing.is_timed() {
-            return (Time::ZERO, None);
-        }
-        let now = self.clock.now();
-        (now, self.config.sharing.lease().map(|lease| now.after(lease.time)))
+    /// What was claimed, in the hands of a handler from `since` on, of whom it is known or not which record it is at.
+    pub(super) fn in_hand(&self, given: Given, singly: bool, since: Time) -> InHand {
+        let lease = self.config.sharing.lease();
+        let [deadline, limit] =
+            [lease.map(|lease| since.after(lease.time)), lease.map(|lease| since.after(lease.limit()))];
+        InHand { given, singly, since, deadline, limit, over: false, settling: false }
     }
 
-    /// How many records may be claimed at once. A lease that is over is a failure of all of them: so a record that may not fail
-    /// is claimed alone. And so is every one where there is a rule for stragglers, which is about one record, and it has to be
-    /// that one.
+    /// The time, for a claim that is about to be made, if anybody looks at it. The clock is the user's.
+    pub(super) fn time_of_claim(&self) -> Time {
+        if self.config.sharing.is_timed() { self.clock.now() } else { Time::ZERO }
+    }
+
+    /// How many records may be claimed at once. A lease that is over is a failure of all those of which nobody knows whether they
+    /// were done: so a record that may not fail is claimed alone. And so is every one where there is a rule for stragglers, which is about
+    /// one record, and how long that has been in hand.
     pub(super) fn longest_run(&self) -> usize {
         let alone = self.config.sharing.lease().is_some() && !self.config.retry.allows_another(1);
         if alone || self.straggler_age().is_some() { 1 } else { usize::MAX }
@@ -46,6 +105,23 @@ impl<T> Group<T> {
 }
 
 impl<T: Send + Sync + 'static> Group<T> {
+    /// Ends the claims whose lease is over, but for what is the user's, which comes back. For the timer.
+    pub(in crate::group) fn end_claims(&self, now: Time) -> Vec<(Arc<Lane<T>>, Ending)> {
+        let end = |lane: &Arc<Lane<T>>| {
+            let shared = lane.shared.as_deref()?;
+            let (ending, _) = Work { group: self, lane, shared }.end_leases(now, None);
+            Some((lane.clone(), ending?))
+        };
+        self.lanes.iter().filter_map(end).collect()
+    }
+
+    /// What is the user's of that.
+    pub(in crate::group) fn follow_claims(&self, lane: &Lane<T>, ending: Ending) {
+        if let Some(shared) = lane.shared.as_deref() {
+            Work { group: self, lane, shared }.follow(ending);
+        }
+    }
+
     /// Ends the claims whose lease is over, and does what is to be done about stragglers; says when to look again. `None`: never.
     pub fn watch_claims(&self, now: Time) -> Option<Time> {
         if !self.config.sharing.is_timed() || !self.shares() || self.is_over() {
@@ -61,87 +137,136 @@ impl<T: Send + Sync + 'static> Group<T> {
     fn watch_claims_of(&self, lane: &Lane<T>, now: Time) -> Option<Time> {
         let shared = lane.shared.as_deref()?;
         let work = Work { group: self, lane, shared };
-        let hands = shared.hands();
-        let next = hands.iter().filter_map(|hand| work.lease(hand, now)).min();
+        let (ending, next) = work.end_leases(now, None);
+        if let Some(ending) = ending {
+            work.follow(ending);
+        }
         let Some(age) = self.straggler_age() else { return next };
-        let late = hands.iter().filter_map(|hand| work.straggler(hand, age, now)).min();
+        let last = shared.claims.last_done();
+        let late = shared.hands().iter().filter_map(|hand| work.straggler(hand, (age, last), now)).min();
         next.into_iter().chain(late).min()
     }
 }
 
 impl<T: Send + Sync + 'static> Work<'_, T> {
-    /// Renews or ends the lease of what is in `hand` if it is time; when it is.
-    fn lease(&self, hand: &Hand, now: Time) -> Option<Time> {
-        let held = hand.in_force()?;
-        let (deadline, ticket) = (held.deadline?, held.claim.ticket());
-        if now < deadline {
-            return Some(deadline);
-        }
-        let lease = self.group.config.sharing.lease()?;
-        let renewed = lease.longest.map(|longest| held.since.after(longest).min(now.after(lease.time)));
-        if let Some(renewed) = renewed.filter(|renewed| now < *renewed) {
-            hand.renew(ticket, renewed);
-            return Some(renewed);
-        }
-        self.expire(&hand.end(ticket)?);
-        None
-    }
-
-    /// Every record of the claim that is still the claim's has failed once more.
-    fn expire(&self, held: &InHand) {
-        let Shared { claims, failed, tally, .. } = self.shared;
-        for (nth, at) in held.claim.records().enumerate() {
-            let failures = if nth == 0 { held.failures } else { 0 }.saturating_add(1);
-            if self.group.config.retry.allows_another(failures) {
-                let put = failed.put(claims, held.claim, at, failures, Time::ZERO);
-                tally.retried.more(u64::from(put));
-                tally.leases_expired.more(u64::from(put));
-            } else if let Some(claim) = failed.take_over(claims, held.claim, at) {
-                tally.leases_expired.more(1);
-                let failure = Failure::of_kind(EXPIRED, "its lease expired before it was acknowledged");
-                self.give_up(claim, failures, failure);
+    /// Renews or ends the leases of what is in members' hands; when to look again. Whoever buries what is spent does so as
+    /// `executor`, if that is known.
+    pub(super) fn end_leases(&self, now: Time, executor: Option<Id>) -> (Option<Ending>, Option<Time>) {
+        let (mut all, mut next): (Option<Ending>, Option<Time>) = (None, None);
+        for hand in self.shared.hands() {
+            match self.lease(&hand, now) {
+                Err(Some(due)) => next = Some(next.map_or(due, |next| next.min(due))),
+                Err(None) => {}
+                Ok(split) => {
+                    let ending = self.end(&split, End::Lease, now, executor);
+                    let all = all.get_or_insert_default();
+                    all.graves.extend(ending.graves);
+                    all.passed = match (all.passed, ending.passed) {
+                        (Some((from, _)), Some((_, to))) => Some((from, to)),
+                        (one, other) => one.or(other),
+                    };
+                }
             }
         }
+        (all, next)
+    }
+
+    /// Renews or ends the lease of what is in `hand` if it is time; else when it is.
+    fn lease(&self, hand: &Hand, now: Time) -> Result<Split, Option<Time>> {
+        let held = hand.in_force().ok_or(None)?;
+        let (deadline, limit) = held.deadline.zip(held.limit).ok_or(None)?;
+        let (ticket, lease) = (held.claim().ticket(), self.group.config.sharing.lease().ok_or(None)?);
+        if now < deadline {
+            return Err(Some(deadline));
+        }
+        let renewed = limit.min(now.after(lease.time));
+        if now < renewed {
+            hand.renew(ticket, renewed);
+            return Err(Some(renewed));
+        }
+        // If it is being settled, its member looks at the time; what is left of it then is looked at soon.
+        hand.end(ticket, |held| held.limit.is_some_and(|limit| limit <= now)).ok_or(Some(now.after(SOON)))
+    }
+
+    /// The claim has ended: what its handler has acknowledged is done, what it is at has failed once more, and the rest is given back.
+    pub(super) fn end(&self, split: &Split, end: End, now: Time, executor: Option<Id>) -> Ending {
+        let passed = self.done_for(split.done);
+        let Shared { claims, failed, tally, .. } = self.shared;
+        let count = if end == End::Lease { &tally.leases_expired } else { &tally.stragglers };
+        let mut graves = Vec::new();
+        for (nth, at) in split.begun.claim.records().enumerate() {
+            let failures = if nth == 0 { split.begun.failures } else { 0 }.saturating_add(1);
+            if end != End::Straggles && self.group.config.retry.allows_another(failures) {
+                let put = failed.put(claims, split.begun.claim, at, failures, Time::ZERO);
+                tally.retried.more(u64::from(put));
+                count.more(u64::from(put));
+            } else if let Some(grave) = self.dig(split.begun, at, (end, failures, now), executor) {
+                count.more(1);
+                graves.push(grave);
+            }
+        }
+        self.put_back(split.behind);
+        self.tell();
+        Ending { graves, passed }
+    }
+
+    /// A run that others may have a part of.
+    pub(super) fn cut(&self, hand: &Hand, ticket: u32) -> Option<Ending> {
+        let split = hand.cut(ticket)?;
+        let passed = self.done_for(split.done);
+        self.put_back(split.behind);
+        self.tell();
+        Some(Ending { graves: Vec::new(), passed })
+    }
+
+    /// Tells who waits for records, for the cursor, and for what can be done by others only.
+    fn tell(&self) {
         self.group.progress.notify();
+        self.lane.log.not_full().wake_all();
         self.group.ring_for(self.lane.partition as usize);
     }
 
-    /// Acts on what is in `hand` if it is a straggler that is old enough; when it may be.
-    fn straggler(&self, hand: &Arc<Hand>, age: Duration, now: Time) -> Option<Time> {
-        let held = hand.in_force()?;
-        let old = held.since.after(age);
-        if now < old {
-            return Some(old);
-        }
-        // One as long as nothing behind it is done: it will be looked at again.
-        if self.shared.claims.last_done().is_none_or(|last| !held.claim.first().precedes(last)) {
-            return Some(now.after(age));
-        }
-        let held = hand.end(held.claim.ticket())?;
-        match self.group.config.sharing.straggler {
-            Straggler::Wait => {}
-            Straggler::Evict(_) => {
-                self.expire(&held);
-                self.group.leave(hand.member);
-            }
-            Straggler::Bury(_) => self.bury_straggler(&held),
-        }
-        None
+    /// Takes a record over in order to bury it: into a hand that is there before.
+    fn dig(&self, from: Given, at: Seq, (end, failures, now): (End, u32, Time), executor: Option<Id>) -> Option<Grave> {
+        let left = Arc::new(AtomicBool::new(true));
+        let hand = Hand::new(MemberId::NOBODY, "".into(), left, executor.unwrap_or_else(Id::fresh));
+        hand.reach();
+        self.shared.join(&hand);
+        let Some(claim) = self.shared.failed.take_over(&self.shared.claims, from.claim, at) else {
+            self.shared.leave(&hand);
+            return None;
+        };
+        let given = Given { claim, failures, again: true };
+        hand.take(InHand {
+            given,
+            singly: false,
+            since: now,
+            deadline: None,
+            limit: None,
+            over: false,
+            settling: true,
+        });
+        Some(Grave { hand, given, end, at: now })
     }
 
-    /// The first record of the claim is given up, and the others are given back.
-    fn bury_straggler(&self, held: &InHand) {
-        let all = Given { claim: held.claim, failures: held.failures, again: false };
-        let Shared { claims, failed, .. } = self.shared;
-        if let Some(claim) = failed.take_over(claims, held.claim, held.claim.first()) {
-            let failure = Failure::of_kind(STRAGGLER, "it was not done although later ones were");
-            self.give_up(claim, held.failures.saturating_add(1), failure);
+    /// What is the user's of an end.
+    pub(super) fn follow(&self, Ending { graves, passed }: Ending) {
+        if let Some((from, to)) = passed {
+            self.lane.log.gone_on(from, to);
         }
-        self.release(all.behind(1));
+        for grave in graves {
+            // Inside as a handler is that has the record in hand: it never waits for what is behind that.
+            let _here = self.group.enter_as(grave.hand.executor);
+            self.give_up(grave.given, grave.end.failure(), grave.at);
+            self.shared.leave(&grave.hand);
+            self.tell();
+            self.group.retire_when_empty();
+        }
     }
 
-    /// Buries the one record of a claim of ours. Reads it, and calls the burying function: user code.
-    pub(super) fn give_up(&self, claim: Claim, attempts: u32, failure: Failure) {
+    /// Gives up the one record of a claim that is in somebody's hands: reads it, writes its letter, and files that. User code.
+    pub(super) fn give_up(&self, given: Given, failure: Failure, at: Time) {
+        let claim = given.claim;
         let mut reader = self.lane.log.reader(claim.first()).covered_by(self.lane.gate.clone());
         let letter = match self.lane.log.read(&mut reader, 1) {
             Read::Ready(run) => {
@@ -150,8 +275,8 @@ impl<T: Send + Sync + 'static> Work<'_, T> {
                     group: self.group.name.clone(),
                     partition: self.lane.partition,
                     offset: claim.first().get(),
-                    attempts,
-                    failed_at: self.group.clock.now(),
+                    attempts: given.failures,
+                    failed_at: at,
                     published_at: run.time_of(0).get().map(Time::from_nanos),
                 };
                 Letter::write(origin, run.get(0), failure, &self.group.config.bury)
@@ -160,6 +285,27 @@ impl<T: Send + Sync + 'static> Work<'_, T> {
             Read::Pending | Read::Gap(_) => return,
         };
         reader.release();
-        self.bury(Given { claim, failures: attempts, again: true }, letter);
+        self.bury(given, letter);
+    }
+
+    /// Acts on what is in `hand` if it is a straggler that is old enough; when it may be.
+    fn straggler(&self, hand: &Arc<Hand>, (age, last): (Duration, Option<Seq>), now: Time) -> Option<Time> {
+        let held = hand.in_force().filter(|held| !held.settling)?;
+        let old = held.since.after(age);
+        if now < old {
+            return Some(old);
+        }
+        // One only when something behind it is done: it will be looked at again.
+        if last.is_none_or(|last| !held.claim().first().precedes(last)) {
+            return Some(now.after((age / 8).max(SOON)));
+        }
+        let split = hand.end(held.claim().ticket(), |_| true)?;
+        let evicts = matches!(self.group.config.sharing.straggler, Straggler::Evict(_));
+        let ending = self.end(&split, if evicts { End::Evicted } else { End::Straggles }, now, None);
+        if evicts {
+            self.group.leave(hand.member);
+        }
+        self.follow(ending);
+        None
     }
 }

@@ -7,12 +7,12 @@ use super::super::contain::contain;
 use super::super::group::KeyOf;
 use super::super::outcome::Failure;
 use super::failed::Deal;
-use super::hand::InHand;
 use super::keys::number;
 use super::settle::Given;
 use super::slot::Slot;
 use crate::log::Read;
 use crate::seq::Seq;
+use crate::time::Time;
 
 /// The kind of the failure of a record that was buried because too many wait behind one of its key that has failed.
 const BEHIND: &str = "behind";
@@ -45,7 +45,7 @@ pub(super) fn keyed<T: Send + Sync + 'static>(
     slot: &mut Slot<T>,
     key: &KeyOf<T>,
     most: usize,
-) -> Option<Given> {
+) -> Option<(Given, Time)> {
     let lane = slot.lane.clone();
     let shared = lane.shared.as_deref()?;
     let mut learned: Option<Learned> = None;
@@ -55,22 +55,23 @@ pub(super) fn keyed<T: Send + Sync + 'static>(
         }
         let ready = lane.log.end().lag_behind(shared.claims.upcoming()?.at());
         let most = share(ready, shared.members(), most.min(group.longest_run()));
-        let (since, deadline) = group.times_of_claim();
+        let now = group.time_of_claim();
         let known = learned.take();
         let known = known.as_ref().map(|learned| (learned.from, &learned.numbers[..learned.len]));
         match shared.failed.deal(&shared.claims, most, known) {
             Deal::Hand(claim) => {
                 slot.reader.jump(claim.first());
-                return Some(Given { claim, failures: 0, again: false });
+                return Some((Given { claim, failures: 0, again: false }, now));
             }
             Deal::Unknown(from) => learned = Some(learn(slot, key, from)?),
             Deal::Bury(claim) => {
-                slot.hand.take(InHand { claim, failures: 0, since, deadline, over: false });
+                let given = Given { claim, failures: 0, again: false };
+                slot.hand.take(group.in_hand(given, false, now));
                 let why = "too many records wait behind one of its key that has failed";
                 if let Some(work) = slot.work(group) {
-                    work.give_up(claim, 0, Failure::of_kind(BEHIND, why));
+                    work.give_up(given, Failure::of_kind(BEHIND, why), group.clock.now());
                 }
-                slot.hand.put_down();
+                slot.hand.reach();
             }
             Deal::More => {}
             Deal::Nothing => return None,

@@ -8,6 +8,7 @@ use super::super::lane::Lane;
 use super::super::sight::Delivery;
 use super::super::word::MemberId;
 use super::Shared;
+use super::hand::{Hand, InHand};
 use crate::ring::Moved;
 use crate::seq::Seq;
 use crate::sync::{Arc, lock};
@@ -42,29 +43,34 @@ impl Shared {
 
     /// Whether an executor has a record in hand.
     pub(in crate::group) fn is_served_by(&self, executor: u64) -> bool {
-        self.hands().iter().any(|hand| hand.executor.get() == executor && !hand.is_empty())
+        self.hands().iter().any(|hand| hand.executor.get() == executor && hand.held().is_some())
     }
 
-    /// Who has the record at `at` in hand, or else anything.
+    /// Who has the record at `at` in hand, or else any; who has lost what it had comes last.
     pub(in crate::group) fn holder(&self, at: Seq) -> Option<Arc<str>> {
-        let busy: Vec<_> = self.hands().into_iter().filter(|hand| !hand.is_empty()).collect();
-        let has = |hand: &&Arc<_>| {
-            let held: Option<super::hand::InHand> = super::hand::Hand::held(hand);
-            held.is_some_and(|held| !at.precedes(held.claim.first()) && at.precedes(held.claim.end()))
-        };
-        busy.iter().find(has).or(busy.first()).map(|hand| hand.name.clone())
+        let held = |hand: Arc<Hand>| Some((hand.held()?, hand.name.clone()));
+        let hands = self.hands().into_iter().filter(|hand| hand.member != MemberId::NOBODY);
+        let rank = |(held, _): &(InHand, Arc<str>)| (held.over, !held.claim().has(at));
+        hands.filter_map(held).min_by_key(rank).map(|(_, name)| name)
     }
 
-    /// Whether waiting on `executor` for the cursor would never end: it has a record in hand itself, or nobody else serves.
-    fn waits_for(&self, executor: Id) -> bool {
+    /// Whether waiting on `executor` for the cursor to pass `at` would never end: it has that in hand itself, or nobody else serves.
+    fn waits_for(&self, executor: Id, at: Seq) -> bool {
         let hands = self.hands();
-        let own = hands.iter().any(|hand| hand.executor == executor && !hand.is_empty());
-        own || hands.iter().all(|hand| hand.executor == executor)
+        let (own, others): (Vec<_>, Vec<_>) = hands.iter().partition(|hand| hand.executor == executor);
+        let has = |hand: &&Arc<Hand>| hand.in_force().is_some_and(|held| held.claim().has(at));
+        own.iter().any(has) || (!own.is_empty() && !others.iter().any(|hand| hand.serves()))
     }
 
     /// How many records are in members' hands.
     pub(in crate::group) fn in_hand(&self) -> u64 {
-        self.hands().iter().filter_map(|hand| hand.in_force()).map(|held| held.claim.len() as u64).sum()
+        self.hands().iter().filter_map(|hand| hand.in_force()).map(|held| held.claim().len() as u64).sum()
+    }
+
+    /// The runs in other hands than `own` of which others may be given a part; `None`: about to be claimed, and perhaps one.
+    pub(super) fn runs_of_others(&self, own: &Arc<Hand>) -> Vec<Option<u32>> {
+        let hands = lock(&self.hands);
+        hands.iter().filter(|hand| !Arc::ptr_eq(hand, own)).filter_map(|hand| hand.run()).collect()
     }
 
     /// What has failed and waits: how often, and when it is tried again.
@@ -110,9 +116,12 @@ impl<T: Send + Sync + 'static> Group<T> {
         self.lanes.iter().any(|lane| lane.shared.is_some())
     }
 
-    /// In a group whose lanes are shared: whether waiting on this thread for a lane would never end. `None` in others.
-    pub(in crate::group) fn shared_waits_here(&self, partition: usize) -> Option<bool> {
-        let shared = self.lanes[partition].shared.as_ref()?;
-        Some(context::any(|here| shared.waits_for(here.executor)))
+    /// In a group whose lanes are shared: whether waiting on this thread for the record at `offset`, or for room, would never end.
+    /// `None` in others.
+    pub(in crate::group) fn shared_waits_here(&self, partition: usize, offset: Option<u64>) -> Option<bool> {
+        let lane = &self.lanes[partition];
+        let shared = lane.shared.as_ref()?;
+        let at = offset.map_or_else(|| lane.gate.position(), Seq::new);
+        Some(context::any(|here| shared.waits_for(here.executor, at)))
     }
 }

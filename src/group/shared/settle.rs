@@ -7,6 +7,7 @@ use super::super::lane::Lane;
 use super::super::letters::Letter;
 use super::Shared;
 use super::failed::Settlement;
+use crate::seq::Seq;
 use crate::time::Time;
 use std::time::Duration;
 
@@ -57,24 +58,37 @@ impl<T: Send + Sync + 'static> Work<'_, T> {
         self.after(given.claim, done)
     }
 
+    /// The same in another's place, who has not put them down; from where to where the cursor was moved.
+    pub(super) fn done_for(&self, given: Given) -> Option<(Seq, Seq)> {
+        if given.claim.is_empty() {
+            return None;
+        }
+        self.make_done(given, |done| self.shared.tally.acked.more(done));
+        self.group.pass_over(self.lane)
+    }
+
     fn after(&self, claim: Claim, Settlement { done, rings }: Settlement) -> bool {
         if rings {
             self.group.ring_for(self.lane.partition as usize);
         }
         let late = claim.len() as u64 - done;
+        let passed = self.group.pass_over(self.lane);
+        if done > 0 {
+            self.group.progress.notify();
+        }
+        // Only now: destructors run.
         if late > 0 {
             self.late(claim, late);
         }
-        self.group.go_over(self.lane);
-        if done > 0 {
-            self.group.progress.notify();
+        if let Some((from, to)) = passed {
+            self.lane.log.gone_on(from, to);
         }
         late == 0
     }
 
     /// What was in hand may have kept what everybody is past.
     #[cold]
-    fn late(&self, claim: Claim, late: u64) {
+    pub(super) fn late(&self, claim: Claim, late: u64) {
         self.shared.tally.refused.more(late);
         self.lane.log.gone_on(claim.first(), claim.end());
     }
@@ -105,31 +119,40 @@ impl<T: Send + Sync + 'static> Work<'_, T> {
         }
     }
 
-    /// The records are given back, which counts as nothing.
+    /// The records are given back, which counts as nothing. How many were still the claim's.
     #[cold]
-    pub(super) fn release(&self, given: Given) {
-        let Shared { claims, failed, .. } = self.shared;
-        let mut late = 0;
-        for (nth, at) in given.claim.records().enumerate() {
-            let failures = if nth == 0 { given.failures } else { 0 };
-            late += u64::from(!failed.put(claims, given.claim, at, failures, Time::ZERO));
-        }
-        if late > 0 {
+    pub(super) fn release(&self, given: Given) -> usize {
+        let put = self.put_back(given);
+        self.group.ring_for(self.lane.partition as usize);
+        if put < given.claim.len() {
             self.lane.log.gone_on(given.claim.first(), given.claim.end());
         }
-        self.group.ring_for(self.lane.partition as usize);
+        put
+    }
+
+    /// The same, but for the telling, and for destructors.
+    pub(super) fn put_back(&self, given: Given) -> usize {
+        let Shared { claims, failed, .. } = self.shared;
+        let failures = |nth| if nth == 0 { given.failures } else { 0 };
+        let put = |(nth, at): &(usize, Seq)| failed.put(claims, given.claim, *at, failures(*nth), Time::ZERO);
+        given.claim.records().enumerate().filter(put).count()
     }
 }
 
 impl<T: Send + Sync + 'static> Group<T> {
     /// Moves the cursor over what is done, where members share the lane.
     pub(in crate::group) fn go_over(&self, lane: &Lane<T>) {
-        let moved = lane.shared.as_ref().and_then(|shared| shared.claims.advance());
-        if let Some((from, to)) = moved {
-            lane.log.not_full().notify();
-            self.progress.notify();
+        if let Some((from, to)) = self.pass_over(lane) {
             // Last: it runs destructors.
             lane.log.gone_on(from, to);
         }
+    }
+
+    /// The same, but for the destructors; from where to where.
+    pub(in crate::group) fn pass_over(&self, lane: &Lane<T>) -> Option<(Seq, Seq)> {
+        let moved = lane.shared.as_ref().and_then(|shared| shared.claims.advance())?;
+        lane.log.not_full().notify();
+        self.progress.notify();
+        Some(moved)
     }
 }

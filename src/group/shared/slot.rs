@@ -14,6 +14,8 @@ use super::settle::{Given, Work};
 use crate::log::Read;
 use crate::ring::Reader;
 use crate::sync::Arc;
+use crate::time::Time;
+use std::time::Duration;
 
 /// One lane.
 pub(super) struct Slot<T> {
@@ -32,18 +34,20 @@ pub(super) struct Slot<T> {
     pub(super) chunk: usize,
     /// Whether it is the turn of fresh records.
     pub(super) fresh_next: bool,
+    /// The runs of others as they were seen, and when to look whether they still are.
+    pub(super) eyed: Eyed,
 }
 
 impl<T: Send + Sync + 'static> Slot<T> {
     pub(super) fn new(lane: &Arc<Lane<T>>, member: &Member, executor: Id) -> Self {
-        let hand = Hand::new(member.id, member.name.clone(), executor);
+        let hand = Hand::new(member.id, member.name.clone(), member.left.clone(), executor);
         let unwanted = !member.only.is_empty() && !member.only.contains(&lane.partition);
         if let Some(shared) = lane.shared.as_ref().filter(|_| !unwanted) {
             shared.join(&hand);
         }
         let reader = lane.log.reader(lane.gate.position()).covered_by(lane.gate.clone());
-        let (seen, lane) = (lane.word.load(), lane.clone());
-        Slot { lane, reader, hand, held: None, seen, unwanted, gone: false, chunk: 1, fresh_next: false }
+        let (seen, lane, eyed) = (lane.word.load(), lane.clone(), Eyed::default());
+        Slot { lane, reader, hand, held: None, seen, unwanted, gone: false, chunk: 1, fresh_next: false, eyed }
     }
 
     pub(super) fn work<'a>(&'a self, group: &'a Group<T>) -> Option<Work<'a, T>> {
@@ -53,21 +57,33 @@ impl<T: Send + Sync + 'static> Slot<T> {
     pub(super) fn shared(&self) -> Option<&Shared> {
         self.lane.shared.as_deref()
     }
+
+    /// Whether it is worth while to reach for something.
+    pub(super) fn may_claim(&self) -> bool {
+        let fresh =
+            |shared: &Shared| shared.claims.upcoming().is_some_and(|place| place.at().precedes(self.lane.log.end()));
+        self.shared().is_some_and(|shared| shared.failed.any() || fresh(shared))
+    }
 }
 
-/// Claims a record that was given back and is due.
-pub(super) fn again<T: Send + Sync + 'static>(group: &Group<T>, slot: &mut Slot<T>) -> Option<Given> {
+/// Claims a record that was given back and is due; with the time, read before. The clock is the user's.
+pub(super) fn again<T: Send + Sync + 'static>(group: &Group<T>, slot: &mut Slot<T>) -> Option<(Given, Time)> {
     let Shared { claims, failed, .. } = slot.lane.shared.as_deref()?;
     if !failed.any() {
         return None;
     }
-    let (claim, failures) = failed.take(claims, group.clock.now())?;
+    let now = group.clock.now();
+    let (claim, failures) = failed.take(claims, now)?;
     slot.reader.jump(claim.first());
-    Some(Given { claim, failures, again: true })
+    Some((Given { claim, failures, again: true }, now))
 }
 
-/// Claims a run of records that nobody has had in hand.
-pub(super) fn fresh<T: Send + Sync + 'static>(group: &Group<T>, slot: &mut Slot<T>, most: usize) -> Option<Given> {
+/// Claims a run of records that nobody has had in hand; with the time, read before, if anybody looks at it.
+pub(super) fn fresh<T: Send + Sync + 'static>(
+    group: &Group<T>,
+    slot: &mut Slot<T>,
+    most: usize,
+) -> Option<(Given, Time)> {
     let Slot { lane, reader, .. } = slot;
     let shared = lane.shared.as_deref()?;
     if let Some(key) = &group.key {
@@ -83,9 +99,34 @@ pub(super) fn fresh<T: Send + Sync + 'static>(group: &Group<T>, slot: &mut Slot<
         // Read first, so that its page is held when it is claimed.
         let Read::Ready(run) = lane.log.read(reader, most) else { return None };
         let len = run.len();
+        let now = group.time_of_claim();
         if let Some(claim) = shared.claims.claim(place, len) {
-            return Some(Given { claim, failures: 0, again: false });
+            return Some((Given { claim, failures: 0, again: false }, now));
         }
         reader.put_down();
+    }
+}
+
+/// So long whoever takes a run may keep what it has not begun of it from others who have nothing to do.
+const PATIENCE: Duration = Duration::from_millis(1);
+
+/// Runs in the hands of others, and since when they have been seen by somebody who has nothing to do.
+#[derive(Debug, Default)]
+pub(super) struct Eyed(Vec<(u32, Time)>);
+
+impl Eyed {
+    /// Of the runs of others, `None` if the number is not known yet: those that have been there for long enough; and when to look again.
+    pub(super) fn look(&mut self, runs: &[Option<u32>], now: Time) -> (Vec<u32>, Option<Time>) {
+        self.0.retain(|(seen, _)| runs.contains(&Some(*seen)));
+        for run in runs.iter().flatten() {
+            if self.0.iter().all(|(seen, _)| seen != run) {
+                self.0.push((*run, now));
+            }
+        }
+        let is_old = |since: Time| since.after(PATIENCE) <= now;
+        let old = self.0.iter().filter(|(_, since)| is_old(*since)).map(|(run, _)| *run).collect();
+        let unknown = runs.contains(&None).then_some(now);
+        let others = self.0.iter().map(|(_, since)| *since).filter(|since| !is_old(*since));
+        (old, others.chain(unknown).min().map(|since| since.after(PATIENCE)))
     }
 }

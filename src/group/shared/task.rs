@@ -2,21 +2,17 @@
 #![forbid(unsafe_code)]
 
 use super::super::Group;
-use super::super::contain::{contain, drop_contained};
+use super::super::contain::drop_contained;
 use super::super::context::{self, Here, Id};
 use super::super::executor::{Place, Step, Task, Turn};
-use super::super::handler::{Deliver, Handlers, Interrupt, Verdict};
+use super::super::handler::{Deliver, Handlers, Interrupt};
 use super::super::lane::Lane;
-use super::super::outcome::{Failure, Outcome};
-use super::super::record::{Batch, Lent};
 use super::super::redrive;
 use super::super::roster::Member;
-use super::super::settle::{Ran, Settled, settle};
+use super::super::settle::Ran;
 use super::super::word::MemberId;
-use super::hand::InHand;
-use super::settle::Given;
-use super::slot::{Slot, again, fresh};
-use crate::log::Read;
+use super::hand::Settles;
+use super::slot::Slot;
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::time::{Clock, Ticks, Time, ticks, ticks_in};
@@ -29,14 +25,14 @@ const SETTLE_BEHIND: Duration = Duration::from_micros(50);
 
 /// A member's handlers, and its hands on every lane.
 pub(in crate::group) struct ShareTask<T: Send + Sync + 'static, D: Deliver<T>> {
-    group: Arc<Group<T>>,
+    pub(super) group: Arc<Group<T>>,
     member: MemberId,
     name: Arc<str>,
-    left: Arc<AtomicBool>,
+    pub(super) left: Arc<AtomicBool>,
     executor: Id,
     wait: WaitPolicy,
-    slots: Vec<Slot<T>>,
-    handlers: Option<Handlers<D>>,
+    pub(super) slots: Vec<Slot<T>>,
+    pub(super) handlers: Option<Handlers<D>>,
     settle_behind: Ticks,
 }
 
@@ -54,7 +50,7 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> ShareTask<T, D> {
         ShareTask { group, member, name, left, executor, wait, slots, handlers, settle_behind }
     }
 
-    fn has_left(&self) -> bool {
+    pub(super) fn has_left(&self) -> bool {
         has_left(&self.left)
     }
 
@@ -108,101 +104,13 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> ShareTask<T, D> {
         let (Slot { lane, seen, .. }, Some(handlers)) = (&self.slots[index], &mut self.handlers) else {
             return Step::Elsewhere;
         };
-        let interrupt = Interrupt { word: &lane.word, seen: *seen };
+        let interrupt = Interrupt { word: &lane.word, seen: *seen, progress: None };
         lane.counters.redriving.set(1);
         lane.counters.serving.set(turn.executor.get());
         let step = redrive::serve(&self.group, lane, handlers.of(index), interrupt, turn);
         lane.counters.serving.set(0);
         lane.counters.redriving.set(0);
         step
-    }
-
-    /// Claims something to hand over.
-    fn claim(&mut self, index: usize, most: usize) -> Option<Given> {
-        let (group, slot) = (&*self.group, &mut self.slots[index]);
-        let given = if slot.fresh_next {
-            fresh(group, slot, most).or_else(|| again(group, slot))
-        } else {
-            again(group, slot).or_else(|| fresh(group, slot, most))
-        }?;
-        slot.fresh_next = given.again;
-        let (since, deadline) = group.times_of_claim();
-        slot.hand.take(InHand { claim: given.claim, failures: given.failures, since, deadline, over: false });
-        Some(given)
-    }
-
-    /// Claims something, hands it over, and settles it.
-    fn run(&mut self, index: usize, turn: Turn, most: usize) -> Ran {
-        let Some(given) = self.claim(index, if turn.panic { 1 } else { most }) else { return Ran::Nothing };
-        let ran = self.hand_over(index, turn, given);
-        self.slots[index].hand.put_down();
-        ran
-    }
-
-    fn hand_over(&mut self, index: usize, turn: Turn, mut rest: Given) -> Ran {
-        let mut calls = 0;
-        while !rest.claim.is_empty() {
-            let (group, left) = (&*self.group, &self.left);
-            let (Some(handlers), slot) = (&mut self.handlers, &mut self.slots[index]) else { break };
-            let Slot { lane, reader, seen, .. } = slot;
-            // Not to be had: the cursor was moved meanwhile, and the claim is void.
-            let Read::Ready(run) = lane.log.read(reader, rest.claim.len()) else { break };
-            let (home, partition, attempt) = (&group.home, lane.partition, rest.failures.saturating_add(1));
-            let batch = Batch { lent: Lent::Run(run), home, partition, attempt, lost: 0 };
-            let (mut done, len) = (0, batch.len());
-            let interrupt = Interrupt { word: &lane.word, seen: *seen };
-            let verdict = contain(|| {
-                if turn.panic {
-                    std::panic::resume_unwind(Box::new("a planned fault"));
-                }
-                handlers.of(index).deliver(&batch, &mut done, interrupt)
-            });
-            let settled = if done == len && verdict.is_ok() {
-                None
-            } else {
-                let panicked = |text| Verdict { outcome: Outcome::Retry(Failure::panic(text)), blames: D::BLAMES };
-                Some(settle(group, verdict.unwrap_or_else(panicked), &batch, done))
-            };
-            // Nothing of what is settled now is looked at any more.
-            let failed = usize::from(matches!(settled, Some(Settled::Again { .. } | Settled::Buried(_))));
-            done = if matches!(settled, Some(Settled::Singly { .. })) { 0 } else { done };
-            reader.advance(rest.claim.first().plus((done + failed) as u64));
-            reader.put_down();
-            let Some(work) = slot.work(group) else { break };
-            let whole = work.done(rest.head(done));
-            let one = rest.behind(done).head(1);
-            calls += done + failed;
-            rest = rest.behind(done + failed);
-            match settled {
-                None if whole => {}
-                None => break,
-                Some(Settled::Again { after, failures }) => {
-                    work.fail(one, failures, after);
-                    // What is behind it of its key has to wait.
-                    if work.shared.failed.is_keyed() && !rest.claim.is_empty() {
-                        work.release(rest);
-                        return Ran::Stopped(calls);
-                    }
-                }
-                Some(Settled::Buried(letter)) => work.bury(one, letter),
-                Some(Settled::Singly { .. }) => {
-                    work.shared.tally.retried.more(1);
-                    work.release(rest);
-                    return Ran::Stopped(calls + 1);
-                }
-                Some(Settled::Untouched) => {
-                    work.release(rest);
-                    return Ran::Stopped(calls.max(1));
-                }
-            }
-            if slot.lane.word.differs(slot.seen) || has_left(left) {
-                if !rest.claim.is_empty() {
-                    work.release(rest);
-                }
-                return Ran::Stopped(calls);
-            }
-        }
-        if rest.claim.is_empty() { Ran::Calls(calls) } else { Ran::Stopped(calls) }
     }
 
     /// Fits the number of records between two looks at the clock to what the last ones took.
@@ -227,8 +135,8 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> ShareTask<T, D> {
             }
             let chunk = if turn.adapt { self.slots[index].chunk } else { self.group.commit_bound };
             match self.run(index, turn, left.min(chunk)) {
-                Ran::Nothing if handled == 0 => return self.idle(index, letter),
-                Ran::Nothing => return Step::Worked { handled, more: false },
+                Ran::Nothing if handled == 0 => return self.idle(index, letter, turn),
+                Ran::Nothing => return Step::Worked { handled, more: self.others_run(index) },
                 Ran::Stopped(calls) => return Step::Worked { handled: handled + calls, more: true },
                 Ran::Calls(calls) => {
                     handled += calls;
@@ -242,7 +150,7 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> ShareTask<T, D> {
                         return Step::Worked { handled, more: true };
                     }
                     if slot.reader.caught_up() && !slot.shared().is_some_and(|shared| shared.failed.any()) {
-                        return Step::Worked { handled, more: false };
+                        return Step::Worked { handled, more: self.others_run(index) };
                     }
                 }
             }
@@ -250,17 +158,19 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> ShareTask<T, D> {
     }
 
     /// Nothing can be claimed now: until when.
-    fn idle(&self, index: usize, letter: Option<Time>) -> Step {
+    fn idle(&mut self, index: usize, letter: Option<Time>, turn: Turn) -> Step {
+        let again = Step::Worked { handled: 0, more: true };
+        let Ok(look) = self.look_round(index, turn) else { return again };
         let due = self.slots[index].shared().and_then(|shared| shared.failed.due());
-        match due.into_iter().chain(letter).min() {
-            Some(until) if until <= self.group.clock.now() => Step::Worked { handled: 0, more: true },
+        match due.into_iter().chain(letter).chain(look).min() {
+            Some(until) if until <= self.group.clock.now() => again,
             Some(until) => Step::Backoff { until },
             None => Step::Waits,
         }
     }
 }
 
-fn has_left(left: &AtomicBool) -> bool {
+pub(super) fn has_left(left: &AtomicBool) -> bool {
     // ORD(left:E) Acquire: the leaver's re-deal comes before. Pairs with ORD(left:B), ORD(left:C).
     left.load(Ordering::Acquire)
 }
@@ -361,14 +271,16 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> Drop for ShareTask<T, D> {
         self.group.leave(self.member);
         for slot in &mut self.slots {
             slot.reader.release();
-            if let (Some(held), Some(work)) = (slot.hand.held(), slot.work(&self.group)) {
-                work.release(Given { claim: held.claim, failures: held.failures, again: false });
+            if let (Settles::Counts(given), Some(work)) = (slot.hand.settles(None), slot.work(&self.group)) {
+                work.release(given);
             }
             slot.hand.put_down();
             let next =
                 slot.held.take().and_then(|held| slot.lane.let_go(self.member, held)).unwrap_or(MemberId::NOBODY);
             if let Some(shared) = slot.shared() {
                 shared.leave(&slot.hand);
+                // Whoever waits for room may be the only one left who could make it: it looks again.
+                slot.lane.log.not_full().wake_all();
             }
             self.group.handed_over(next, slot.lane.partition as usize);
         }
