@@ -242,18 +242,17 @@ impl<T: Send + Sync + 'static> Lane<T> {
 
     /// Ends the lane: its cursor stops gating at once. Whether this call did it.
     pub(super) fn end(&self) -> bool {
-        let mut closed = None;
-        let ended = {
+        let (ended, closed) = {
             let _control = lock(&self.control);
             let ended = self.word.end();
-            closed = if ended { self.shared.as_ref().map(|shared| shared.claims.close()) } else { closed };
+            let closed = self.shared.as_ref().filter(|_| ended).map(|shared| shared.claims.close());
             if ended && self.loses {
                 // From here on no commit is stored; and the log forgets what it lost to a group that has left.
                 self.gate.bump();
                 let last = self.view();
                 self.over.get_or_init(|| last);
             }
-            ended
+            (ended, closed)
         };
         if ended {
             if let Some(watch) = &self.watch {
