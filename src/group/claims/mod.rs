@@ -64,24 +64,24 @@
 //!
 //! | label      | operation            | order   | why this much, and why no more                                                  |
 //! |------------|----------------------|---------|---------------------------------------------------------------------------------|
-//! | upcoming:A | `next`, load         | Acquire | the sweep before the epoch it opened; pairs with reset_claims:C, reopen_claims:A               |
+//! | upcoming:A | `next`, load         | Acquire | the sweep before the epoch it opened; pairs with reset_claims:C               |
 //! | grab:A    | record, load         | Relaxed | compared only; the exchange grab:C takes it over                                |
-//! | grab:B    | `next`, CAS          | AcqRel  | who closes it later sweeps after our claim of the place; pairs with close_claims:A. Relaxed when lost: it is looked at anew |
-//! | grab:C    | record, CAS          | AcqRel  | whoever had the word before is over; pairs with swap:A, sweep_word:B. Relaxed when lost: the claim is void |
+//! | grab:B    | `next`, CAS          | Relaxed | whether it comes before or after close_claims:A is settled by the word itself; whoever finds our place finds the sweep too, as this goes on the release of reset_claims:C |
+//! | grab:C    | record, CAS          | Relaxed | before or after a sweep, as above. What was done with the record comes by upcoming:A (a move) or with the record itself (a lap): nobody reads more by this word |
 //! | skip:A     | `next`, CAS          | Relaxed | goes over done records, of which nobody reads anything; in a later claim it goes on |
 //! | ticket:A   | tickets, add         | Relaxed | wants different numbers only                                                    |
-//! | swap:A     | record, CAS          | AcqRel  | what was done with the record before it is given on, or the cursor passes it; pairs with grab:C, stands:A. Relaxed when lost: refused |
+//! | swap:A     | record, CAS          | AcqRel  | what was done with the record before it is given on, or the cursor passes it, or it is swept; pairs with itself, stands:A, sweep_word:B. Relaxed when lost: refused |
 //! | stands:A    | record, load         | Acquire | what was done with a done record, for who moves the cursor over it; pairs with swap:A |
-//! | settled_at:A  | `settled`, load      | Acquire | who finds everything done sees the acknowledgements; pairs with settled_at:B, reset_claims:B |
+//! | settled_at:A  | `settled`, load      | Acquire | who finds everything done sees the acknowledgements; pairs with settled_at:B |
 //! | settled_at:B  | `settled`, CAS       | Release | our acknowledgements before the count; pairs with settled_at:A. Relaxed when lost: tried again |
 //! | pass_done:A  | `fence`              | SeqCst  | our record done, or the cursor moved, before the cursor and the records behind it are read; pairs with itself (inv. 2) |
-//! | close_claims:A    | `next`, swap         | AcqRel  | the claims of places made so far; pairs with grab:B                             |
+//! | close_claims:A    | `next`, swap         | Relaxed | as grab:B: what is swept is exchanged word by word, and is before or after it |
 //! | close_claims:B    | reach, load          | Relaxed | with the control lock only                                                       |
 //! | reset_claims:A    | reach, store         | Relaxed | with the control lock only                                                       |
 //! | sweep_word:A    | record, load         | Relaxed | the exchange takes it over                                                       |
-//! | sweep_word:B    | record, CAS          | AcqRel  | as swap:A, for who claims it in the new epoch; pairs with grab:C. Relaxed when lost: tried again |
-//! | reopen_claims:A   | `next`, swap         | Release | as reset_claims:C; pairs with upcoming:A                                                 |
-//! | reset_claims:B    | `settled`, swap      | Release | as settled_at:B; pairs with settled_at:A                                               |
+//! | sweep_word:B    | record, CAS          | Acquire | what was done with a done record, for who claims it in the new epoch (by reset_claims:C); pairs with swap:A. Relaxed when lost: tried again |
+//! | reopen_claims:A   | `next`, swap         | Relaxed | puts back what was there: a swap, so it goes on the release of the last reset_claims:C |
+//! | reset_claims:B    | `settled`, swap      | Relaxed | a swap: it goes on the releases of settled_at:B before it, and has nothing of its own to publish |
 //! | reset_claims:C    | `next`, swap         | Release | the sweep, and `settled`, before the epoch is open; pairs with upcoming:A        |
 #![forbid(unsafe_code)]
 
@@ -183,7 +183,7 @@ impl Claims {
 
     /// `next`, if it is open.
     fn open(&self) -> Option<Place> {
-        // ORD(upcoming:A) Acquire: what the sweep left, in the epoch it opened. Pairs with ORD(reset_claims:C), ORD(reopen_claims:A).
+        // ORD(upcoming:A) Acquire: what the sweep left, in the epoch it opened. Pairs with ORD(reset_claims:C).
         let seen = self.next.load(Acquire);
         let (position, epoch) = self.gate.snapshot();
         let at = Stamped::from_word(seen).widen(position);
@@ -226,15 +226,15 @@ impl Claims {
         }
         let ticket = self.ticket();
         explore();
-        // ORD(grab:B) AcqRel: who closes it after us sweeps what we claim. Pairs with ORD(close_claims:A). Relaxed when lost.
-        self.next.compare_exchange(seen, pack(at.plus(len as u64), epoch, false), AcqRel, Relaxed).ok()?;
+        // ORD(grab:B) Relaxed: who closes it after us sweeps what we claim, word by word.
+        self.next.compare_exchange(seen, pack(at.plus(len as u64), epoch, false), Relaxed, Relaxed).ok()?;
         explore();
         let claim = Claim { first: at, len, epoch, ticket };
         for (before, at) in before.iter().zip(claim.records()) {
             let claimed = self.about(at, epoch).claimed(ticket);
-            // ORD(grab:C) AcqRel: whoever had the word before is over. Pairs with ORD(swap:A) and ORD(sweep_word:B). Relaxed
-            // when lost: then the cursor is being moved, and what we claimed so far is swept (inv. 3).
-            self.word(at).compare_exchange(*before, claimed, AcqRel, Relaxed).ok()?;
+            // ORD(grab:C) Relaxed: nothing is read by it. Lost: then the cursor is being moved, and what we claimed so far is
+            // swept (inv. 3).
+            self.word(at).compare_exchange(*before, claimed, Relaxed, Relaxed).ok()?;
         }
         Some(claim)
     }
@@ -248,7 +248,7 @@ impl Claims {
     fn swap(&self, at: Seq, from: u64, to: u64) -> bool {
         explore();
         // ORD(swap:A) AcqRel: what was done with the record, for who gets it next or moves the cursor over it, and what was
-        // done before. Pairs with ORD(grab:C) and ORD(stands:A). Relaxed when lost: it is refused.
+        // done before. Pairs with ORD(swap:A), ORD(stands:A) and ORD(sweep_word:B). Relaxed when lost: it is refused.
         self.word(at).compare_exchange(from, to, AcqRel, Relaxed).is_ok()
     }
 
@@ -264,7 +264,7 @@ impl Claims {
     }
 
     fn settled(&self) -> Stamped {
-        // ORD(settled_at:A) Acquire: whoever finds everything done sees what was counted. Pairs with ORD(settled_at:B), ORD(reset_claims:B).
+        // ORD(settled_at:A) Acquire: whoever finds everything done sees what was counted. Pairs with ORD(settled_at:B).
         Stamped::from_word(self.settled.load(Acquire))
     }
 

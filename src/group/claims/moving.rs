@@ -4,7 +4,7 @@
 use super::claim::seqs;
 use super::{Claims, Stand, pack};
 use crate::seq::{Seq, Stamped};
-use crate::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
+use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::sync::explore;
 
 /// What a move of the cursor found done behind it.
@@ -29,8 +29,8 @@ pub struct Closed {
 impl Claims {
     /// Before the cursor is moved, with the control lock: nobody claims anything until [`reset`](Self::reset).
     pub fn close(&self) -> Closed {
-        // ORD(close_claims:A) AcqRel: the claims made so far. Pairs with ORD(grab:B).
-        let before = self.next.swap(pack(Seq::ZERO, 0, true), AcqRel);
+        // ORD(close_claims:A) Relaxed: a claim of a place comes before or after it; its words are exchanged one by one.
+        let before = self.next.swap(pack(Seq::ZERO, 0, true), Relaxed);
         let (position, epoch) = self.gate.snapshot();
         // ORD(close_claims:B) Relaxed: written with the control lock only.
         let reach = Seq::new(self.reach.load(Relaxed));
@@ -39,8 +39,8 @@ impl Claims {
 
     /// The cursor was not moved after all.
     pub fn reopen(&self, closed: Closed) {
-        // ORD(reopen_claims:A) Release: what was swept before. Pairs with ORD(upcoming:A).
-        self.next.swap(closed.before, Release);
+        // ORD(reopen_claims:A) Relaxed: what was there, published as it was: a swap goes on the release of who opened it.
+        self.next.swap(closed.before, Relaxed);
     }
 
     /// After it was moved from `from` to `to`, or taken to a new epoch where it stands: no claim of before holds any more. What
@@ -73,9 +73,8 @@ impl Claims {
         }
         // ORD(reset_claims:A) Relaxed: as where it is read.
         self.reach.store(reach.get(), Relaxed);
-        // ORD(reset_claims:B) Release: what is done and stays so. Pairs with ORD(settled_at:A). A swap, as below: models do not
-        // order a plain store with the exchanges of others.
-        self.settled.swap(Stamped::new(to.plus(kept), epoch).word(), Release);
+        // ORD(reset_claims:B) Relaxed: a swap, which goes on the releases of those who settled before.
+        self.settled.swap(Stamped::new(to.plus(kept), epoch).word(), Relaxed);
         reset
     }
 
@@ -88,9 +87,9 @@ impl Claims {
             let stand = was.stand(seen);
             let word = if keep && stand == Stand::Done { is.done() } else { is.free() };
             explore();
-            // ORD(sweep_word:B) AcqRel: what was done with it before, for who claims it in the new epoch. Pairs with ORD(grab:C). Relaxed when
-            // lost: tried again.
-            match self.word(at).compare_exchange(seen, word, AcqRel, Relaxed) {
+            // ORD(sweep_word:B) Acquire: what was done with it before, for who claims it in the new epoch. Pairs with
+            // ORD(swap:A). Relaxed when lost: tried again.
+            match self.word(at).compare_exchange(seen, word, Acquire, Relaxed) {
                 Ok(_) => return stand,
                 Err(now) => seen = now,
             }
