@@ -1,6 +1,6 @@
 //! Members that hang, fail, panic, die, leave and come back, by handler and by poll, in each order, under short leases and on
 //! real threads: at every quiet point the books balance, and every record has been done by somebody who said so, or has a
-//! letter.
+//! letter. In order of the keys, that is so of every earlier record of the key already when one is handed over.
 //!
 //! `RINGLOG_STORM_SECONDS` says how long (default 2), `RINGLOG_STORM_SEED` where to begin.
 #![forbid(unsafe_code)]
@@ -13,7 +13,7 @@ use ringlog::{
     Batch, Broker, Failure, Group, GroupConfig, Member, Order, Outcome, Record, Retain, Retry, Run, Straggler, Topic,
     TopicConfig, Worker,
 };
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex};
@@ -23,7 +23,12 @@ use std::time::{Duration, Instant};
 const LONG: Duration = Duration::from_secs(60);
 const LEASE: Duration = Duration::from_millis(2);
 const PARTITIONS: u32 = 4;
-const ORDERS: [Order; 2] = [Order::Partition, Order::Shared];
+const ORDERS: [Order; 3] = [Order::Partition, Order::Shared, Order::Key];
+/// What is published is its key; the last one is none.
+const KEYS: u64 = 6;
+
+/// A partition, and an offset.
+type At = (u32, u64);
 
 /// What all members share.
 struct Scene {
@@ -32,10 +37,12 @@ struct Scene {
     /// Those that hang wait here, until it is over.
     gate: (Mutex<u64>, Condvar),
     /// What somebody has said is done.
-    done: Mutex<HashSet<(u32, u64)>>,
+    done: Mutex<HashSet<At>>,
     hung: AtomicU64,
     seed: AtomicU64,
     stopped: AtomicBool,
+    /// In order of the keys: what has been handed over of each.
+    keyed: Option<Mutex<HashMap<u64, BTreeSet<At>>>>,
 }
 
 impl Scene {
@@ -57,10 +64,28 @@ impl Scene {
         self.gate.1.notify_all();
     }
 
-    /// What a handler makes of a record.
-    fn work(&self, dice: &mut Dice, record: &Record<'_, u64>) -> Outcome {
+    /// What comes before it, of its key, is done or given up. (What has not been handed over, has been given up.)
+    fn in_order(&self, group: &Group<u64>, record: &Record<'_, u64>) {
+        let Some(keyed) = self.keyed.as_ref().filter(|_| **record < KEYS) else { return };
         let at = (record.partition(), record.offset());
-        assert!(record.attempt() >= 1);
+        let before: Vec<_> = {
+            let mut keyed = keyed.lock().unwrap();
+            let of_key = keyed.entry(**record).or_default();
+            of_key.insert(at);
+            of_key.range(..at).copied().collect()
+        };
+        let open = |done: &HashSet<At>| before.iter().find(|at| !done.contains(at)).copied();
+        let Some(open) = open(&self.done.lock().unwrap()) else { return };
+        let letters = group.letters();
+        let is_dead = letters.iter().any(|letter| (letter.partition(), letter.offset()) == open);
+        assert!(is_dead, "{at:?} of key {} is handed over, and {open:?} is neither done nor given up", **record);
+    }
+
+    /// What a handler makes of a record.
+    fn work(&self, group: &Group<u64>, dice: &mut Dice, record: &Record<'_, u64>) -> Outcome {
+        self.in_order(group, record);
+        let at = (record.partition(), record.offset());
+        assert!(record.attempt() >= 1 && (1..=KEYS).contains(&**record));
         if self.storming.load(Relaxed) {
             match dice.roll(200) {
                 0 | 1 => self.hang(),
@@ -87,8 +112,8 @@ impl Scene {
                 continue;
             }
             let (partition, offsets) = (batch.partition().unwrap(), batch.offsets());
-            let (seen, storming) = (batch.iter().map(|record| *record).sum::<u64>(), self.storming.load(Relaxed));
-            assert_eq!(seen, offsets.end - offsets.start, "each is a 1");
+            let storming = self.storming.load(Relaxed);
+            assert!(batch.iter().all(|record| (1..=KEYS).contains(&*record)), "not what was published");
             let say = || self.done.lock().unwrap().extend(offsets.clone().map(|offset| (partition, offset)));
             match if storming { dice.roll(60) } else { 99 } {
                 0 => self.hang(),
@@ -134,8 +159,8 @@ impl Game {
         let name = format!("m{}", dice.roll(12));
         let scene = self.scene.clone();
         let handler = || {
-            let (scene, mut dice) = (scene.clone(), scene.dice());
-            move |record: &Record<'_, u64>| scene.work(&mut dice, record)
+            let (scene, group, mut dice) = (scene.clone(), self.group.clone(), scene.dice());
+            move |record: &Record<'_, u64>| scene.work(&group, &mut dice, record)
         };
         let member = self.group.member(&name);
         let joined = match dice.roll(6) {
@@ -184,10 +209,10 @@ impl Game {
 }
 
 fn publisher(topic: &Topic<u64>, scene: &Arc<Scene>, count: &Arc<AtomicU64>) -> JoinHandle<()> {
-    let (topic, scene, count) = (topic.clone(), scene.clone(), count.clone());
+    let (topic, scene, count, mut dice) = (topic.clone(), scene.clone(), count.clone(), scene.dice());
     thread::spawn(move || {
         while scene.storming.load(Relaxed) {
-            if topic.publish_within(1, Duration::from_millis(1)).is_ok() {
+            if topic.publish_within(1 + dice.roll(KEYS), Duration::from_millis(1)).is_ok() {
                 count.fetch_add(1, Relaxed);
             }
         }
@@ -216,8 +241,8 @@ fn settings(dice: &mut Dice, order: Order, counted: Arc<AtomicU64>) -> GroupConf
 fn finish(broker: &Broker, group: &Group<u64>, scene: &Arc<Scene>) {
     let began = Instant::now();
     for nth in 0.. {
-        let (scene, mut dice) = (scene.clone(), scene.dice());
-        let handler = move |record: &Record<'_, u64>| scene.work(&mut dice, record);
+        let (scene, of, mut dice) = (scene.clone(), group.clone(), scene.dice());
+        let handler = move |record: &Record<'_, u64>| scene.work(&of, &mut dice, record);
         group.subscribe(&format!("last{nth}"), handler).unwrap();
         match broker.drain(Duration::from_secs(5)) {
             Ok(_) => return,
@@ -234,6 +259,7 @@ fn round(seed: u64) -> (Order, u64) {
     let capacity = 1 << (1 + dice.roll(8));
     let retain = dice.pick(&[Retain::Recent, Retain::Unacked, Retain::Backlog]);
     let config = TopicConfig::new().partitions(PARTITIONS).capacity(capacity).retain(retain);
+    let config = config.optional_key(|key: &u64| (*key < KEYS).then_some(key));
     let topic = broker.create_topic("orders", config).unwrap();
     let told = Arc::new(AtomicU64::new(0));
     let counted = told.clone();
@@ -247,6 +273,7 @@ fn round(seed: u64) -> (Order, u64) {
         hung: AtomicU64::new(0),
         seed: AtomicU64::new(seed << 20),
         stopped: AtomicBool::new(false),
+        keyed: (order == Order::Key).then(Mutex::default),
     });
     let workers = (0..2).map(|_| Worker::spawn().unwrap()).collect();
     let mut game = Game { scene: scene.clone(), group: group.clone(), workers, members: Vec::new() };
