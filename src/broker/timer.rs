@@ -6,6 +6,9 @@
 //! * on a clock that somebody moves, no thread: whoever moves the clock runs it, before the move returns, so that a test
 //!   sees what is due and the order of events is its own.
 //!
+//! On a clock that runs, rounds are [`PAUSE`] apart: who asks for less, by a lease of a nanosecond, say, would have the thread do
+//! nothing else. Nothing that is looked at by whoever comes (a poll, a settlement) is later for it.
+//!
 //! Nobody is asked under the lock. A round has two passes: first all that is somebody else's turn by now is said to be (leases
 //! end, and who waits for that is woken), then comes what may be the user's code, which may take its time.
 #![forbid(unsafe_code)]
@@ -16,6 +19,10 @@ use crate::time::{Clock, Time};
 use crate::wait::{Bell, Event, Sleeper};
 use std::fmt;
 use std::io;
+use std::time::Duration;
+
+/// From the end of a round to the next one, at least.
+const PAUSE: Duration = Duration::from_micros(200);
 
 /// What the timer looks after.
 pub(crate) trait Timed: Send + Sync {
@@ -124,6 +131,7 @@ impl Rounds {
     fn run(&self, mut sleeper: Sleeper) {
         const NOTHING: [&Event; 0] = [];
         while let Some(next) = self.round() {
+            let next = next.map(|next| next.max(self.clock.now().after(PAUSE)));
             sleeper.wait(NOTHING, next, || false);
         }
     }
@@ -167,7 +175,7 @@ impl fmt::Debug for Timer {
 
 #[cfg(all(test, not(ringlog_loom)))]
 mod tests {
-    use super::{Timed, Timer};
+    use super::{PAUSE, Timed, Timer};
     use crate::sync::{Arc, Mutex, Weak, lock};
     use crate::time::{Clock, ManualClock, SystemClock, Time};
     use std::sync::mpsc::{Sender, channel};
@@ -224,6 +232,18 @@ mod tests {
             // The channel ends with the last of them, which the timer may just be holding.
             while told.recv().is_ok() {}
         }
+    }
+
+    #[test]
+    fn who_wants_to_be_asked_all_the_time_is_asked_now_and_then() {
+        let timer = Timer::new(Arc::new(SystemClock::new()) as Arc<dyn Clock>);
+        let (tell, told) = channel();
+        let eager = Arc::new(Eager(Mutex::new(tell)));
+        let began = SystemClock::new();
+        timer.watch(Arc::downgrade(&eager) as Weak<dyn Timed>).unwrap();
+        (0..21).for_each(|_| told.recv().unwrap());
+        // Once more for the ring at the beginning.
+        assert!(began.now() >= Time::ZERO.after(PAUSE * 19), "{:?}", began.now());
     }
 
     #[test]

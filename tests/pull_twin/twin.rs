@@ -300,7 +300,8 @@ impl Twin {
             return self.not_in_flight(ticket.partition);
         }
         if let Some(why) = self.lanes[ticket.partition as usize].fenced(ticket) {
-            return self.refused(why, Some(ticket));
+            let asked = Ticket { to: through.map_or(ticket.to, |at| at + 1), ..ticket };
+            return self.refused(why, Some(asked));
         }
         self.ack_to(ticket.partition, through.map_or(ticket.to, |at| at + 1))
     }
