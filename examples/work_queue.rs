@@ -4,8 +4,8 @@
 //!   paths ──▶ topic `files` ──▶ group `pack`, a work queue: any worker takes the next files, whoever is slow
 //!                                   │ a zip archive for each file, and a record of what came of it
 //!                                   ▼
-//!             topic `packed`, keyed by folder ──▶ group `index`: a line for each file in its folder's INDEX.csv,
-//!                                   one after the other in each folder, several folders side by side
+//!             topic `packed`, keyed by folder ──▶ group `index`, a work queue by key: a line for each file in its
+//!                                   folder's INDEX.csv, one after the other in each folder, several folders side by side
 //! ```
 //! `cargo run --release --example work_queue` packs this package's own sources and pages; `-- --help` says what else it does.
 #![forbid(unsafe_code)]
@@ -125,7 +125,7 @@ pub(crate) fn run(args: &Args) -> Result<Report, Box<dyn std::error::Error>> {
     let broker = Broker::new();
     // Who publishes waits for those who pack: this many files are on their way at most.
     let files = broker.create_topic("files", TopicConfig::new().capacity(64).block(None))?;
-    let config = TopicConfig::new().partitions(INDEXERS).capacity(64).block(None).key(|packed: &Packed| &packed.folder);
+    let config = TopicConfig::new().capacity(64).block(None).key(|packed: &Packed| &packed.folder);
     let packed = broker.create_topic("packed", config)?;
     let index = index(&packed, &out, &tally)?;
     let pack = pack(&files, &packed, &out, args, workers, &progress)?;
@@ -201,16 +201,17 @@ fn archive(path: &Path) -> PathBuf {
     name.into()
 }
 
-/// Partitions of the topic `packed`, and members that write indices.
+/// Members that write indices.
 const INDEXERS: u32 = 4;
 
-/// The group that keeps the indices: in order of the keys, so lines of one folder never meet in its file.
+/// The group that keeps the indices: in the order of each key, so lines of one folder never meet in its file, and a folder whose
+/// index cannot be written holds up no other.
 fn index(
     packed: &Topic<Packed>,
     out: &Path,
     tally: &Arc<Mutex<Tally>>,
 ) -> Result<Group<Packed>, Box<dyn std::error::Error>> {
-    let group = packed.group("index", GroupConfig::earliest())?;
+    let group = packed.group("index", GroupConfig::earliest().order(Order::Key))?;
     for worker in 1..=INDEXERS {
         let (out, tally) = (out.to_path_buf(), tally.clone());
         let handler = move |packed: &Record<'_, Packed>| -> io::Result<()> {

@@ -97,6 +97,18 @@ fn a_file_that_cannot_be_packed_is_given_up_and_holds_up_no_other() {
 }
 
 #[test]
+fn a_folder_whose_index_cannot_be_written_holds_up_no_other() {
+    let (root, out) = (folder("index-in"), folder("index-out"));
+    let files = files(&root);
+    fs::create_dir_all(archive(&out, &files[0]).with_file_name("INDEX.csv")).unwrap(); // a folder where the index should be
+    let report = run(&root, &out, &["--workers", "4"]);
+    assert!(report.text.starts_with("packed 100 of 120 files in 5 folders:"), "{}", report.text);
+    assert_eq!(report.given_up, 20);
+    assert!(files.iter().all(|file| archive(&out, file).is_file()));
+    assert!((1..6).all(|nth| index(&out, &files[nth]).len() == 20));
+}
+
+#[test]
 fn a_path_that_is_not_there_is_said_so() {
     let args = example::Args::parse_from(["work_queue", "--quiet", "no such folder"]);
     assert!(example::run(&args).unwrap_err().to_string().starts_with("no such folder: "));

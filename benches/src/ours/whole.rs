@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use crossbeam_utils::CachePadded;
-use ringlog::{Broker, GroupConfig, Partitioner, Producer, Record, Topic, TopicConfig, WaitPolicy, Worker};
+use ringlog::{Broker, GroupConfig, Order, Partitioner, Producer, Record, Topic, TopicConfig, WaitPolicy, Worker};
 
 use crate::event::{Event, Tally};
 use crate::exchange::Transmit;
@@ -26,11 +26,13 @@ pub struct Setup {
     pub wait: WaitPolicy,
     /// The topic drops its oldest records, and waits for no group. With one partition only: then an offset is a message.
     pub lossy: bool,
+    /// In which order the groups are handed records.
+    pub order: Order,
 }
 
 impl Default for Setup {
     fn default() -> Self {
-        Setup { groups: 1, partitions: PARTITIONS, wait: WaitPolicy::Balanced, lossy: false }
+        Setup { groups: 1, partitions: PARTITIONS, wait: WaitPolicy::Balanced, lossy: false, order: Order::Partition }
     }
 }
 
@@ -224,7 +226,8 @@ fn subscribe(load: &Load, setup: Setup, topic: &Topic<Event>, worker: &Worker) -
     assert!(shares.iter().all(|share| share.0 > 0), "every partition has to be warmed");
     let watch = Arc::new(Watch { lanes: used * setup.groups, ..Watch::default() });
     for number in 0..setup.groups {
-        let group = topic.group(&format!("group {number}"), GroupConfig::earliest()).expect("the group is new");
+        let config = GroupConfig::earliest().order(setup.order);
+        let group = topic.group(&format!("group {number}"), config).expect("the group is new");
         let lane = |partition: u32| Lane::of(shares[partition as usize], &watch);
         let member = group.member("member").run(worker).wait(setup.wait);
         let subscribed = if setup.lossy {

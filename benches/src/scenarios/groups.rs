@@ -7,6 +7,7 @@ use crate::ours::claims;
 use crate::ours::polled::{self, Between};
 use crate::ours::whole::{self, ByCrc32, Setup};
 use crate::rounds::{Contender, Who};
+use ringlog::Order;
 
 const PUSHED: &str = "ringlog whole path, shared, a handler";
 const ASKS: &str = "ringlog whole path, shared, polled, asking again";
@@ -47,7 +48,22 @@ pub fn p24(scale: Scale) -> Vec<Case> {
         goal(&two, Nanos(40.0)),
     ];
     let contenders = vec![claimed(1, 64), claimed(2, 64), claimed(1, 16), claimed(2, 16), claimed(1, 1), claimed(2, 1)];
-    vec![Case { title: format!("P24: claim and acknowledge, records ready, {SIZE} slots"), contenders, bounds }]
+    let claims = Case { title: format!("P24: claim and acknowledge, records ready, {SIZE} slots"), contenders, bounds };
+    vec![claims, by_order(scale)]
+}
+
+/// The whole path in each order, to a member alone: what a claim for each run costs, and what the keys cost beyond that.
+fn by_order(scale: Scale) -> Case {
+    const SIZE: usize = 8_192;
+    let load = Load::new(scale.messages, SIZE);
+    let orders = [("partition", Order::Partition), ("shared", Order::Shared), ("key", Order::Key)];
+    let contenders = orders.map(|(name, order)| {
+        let setup = Setup { order, ..Setup::default() };
+        let name = format!("ringlog whole path, shared, order by {name}");
+        Contender::new(Who::Ours, name, move || whole::shared(&load, setup, ByCrc32))
+    });
+    let title = format!("P24: whole path, shared producers, one active, by the group's order, {SIZE} slots in all");
+    Case { title, contenders: contenders.into(), bounds: Vec::new() }
 }
 
 #[cfg(test)]
