@@ -97,7 +97,8 @@ impl<T: Send + Sync + 'static> Member<T> {
     ///
     /// Others may publish meanwhile, which makes it no longer: it may be handed some of that as well. A partition that goes
     /// to another member meanwhile is that one's to do. Letters that are [redriven](crate::Group::redrive) to its partitions are
-    /// waited for, too. Paused partitions are waited for. With the manual executor nothing
+    /// waited for, too. In a [work queue](crate::Order::Shared) partitions are everybody's, and it waits until what lay in those that it
+    /// owns is done, by whomever. Paused partitions are waited for. With the manual executor nothing
     /// is done while this waits: step from another thread, or give it no time.
     ///
     /// ```

@@ -191,6 +191,8 @@ impl<T: Send + Sync + 'static> Group<T> {
         if self.shares() {
             // It may be in the middle of a run of any lane; and what it gives back is for the others.
             self.lanes.iter().for_each(|lane| lane.word.nudge());
+            // Who waits for room may be the only one left who could make it, and looks again.
+            self.lanes.iter().for_each(|lane| lane.log.not_full().wake_all());
             (0..self.lanes.len()).for_each(|partition| self.ring_for(partition));
         }
         // A lane that nobody had in hand is nobody's from now on, and holds up no drain.

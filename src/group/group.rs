@@ -120,7 +120,7 @@ impl<T: Send + Sync + 'static> Group<T> {
             lanes,
             letters: Letters::new(config.letters),
             commit_bound: usize::try_from(eighth).unwrap_or(usize::MAX).max(1),
-            home: Home { topic: topic.clone(), closing, term: None, loan: None },
+            home: Home { topic: topic.clone(), closing, term: None, loan: None, grasp: None },
             saved: Saved::new(found.stored, found.now, &config.storing),
             raised: Raised::default(),
             roster: Mutex::new(Roster::default()),

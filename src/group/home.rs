@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 use super::receipt::Loan;
+use super::shared::Grasp;
 use super::watch::{Term, Watch};
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicBool, Ordering};
@@ -38,12 +39,19 @@ pub(super) struct Home {
     pub(super) term: Option<Term>,
     /// That of the batch in hand, of a consumer that has one.
     pub(super) loan: Option<Loan>,
+    /// That of what is in hand of a work queue.
+    pub(super) grasp: Option<Grasp>,
 }
 
 impl Home {
     /// The same, for runs under a lease.
     pub(super) fn of_its_own(&self) -> Self {
-        Home { topic: self.topic.clone(), closing: self.closing.clone(), term: None, loan: None }
+        Home { topic: self.topic.clone(), closing: self.closing.clone(), term: None, loan: None, grasp: None }
+    }
+
+    /// The same, for what a member of a work queue has in hand under a lease.
+    pub(super) fn grasped(&self, grasp: Grasp) -> Self {
+        Home { grasp: Some(grasp), ..self.of_its_own() }
     }
 
     /// The same, for a batch that a consumer was handed under a lease.

@@ -47,15 +47,19 @@ pub struct Expired {
     /// Who has the partition now; `None`: it stays where it is, as no other member could take it, or because the consumer polls
     /// or waits, as one does that forgot a receipt. The records come again when the handler returns, or the consumer polls.
     pub taken_over_by: Option<Arc<str>>,
+    /// Whether it is of a work queue ([`Order::Shared`](crate::Order::Shared), [`Order::Key`](crate::Order::Key)): then nothing is taken over, and
+    /// whoever has nothing to do is handed the records.
+    pub shared: bool,
 }
 
 impl fmt::Display for Expired {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Expired { topic, group, member, partition, offset, records, lease, taken_over_by } = self;
+        let Expired { topic, group, member, partition, offset, records, lease, taken_over_by, shared } = self;
         let what = if *records == 1 { "a record" } else { &format!("{records} records") };
         write!(f, "{topic}/{partition}@{offset}: '{member}' of {group} has had {what} for {}, ", Span(*lease))?;
         match taken_over_by {
             Some(other) => write!(f, "'{other}' takes over"),
+            None if *shared => f.write_str("it is for whoever is free"),
             None => f.write_str("nobody takes over"),
         }
     }
@@ -252,14 +256,15 @@ impl<T: Send + Sync + 'static> Group<T> {
     pub(super) fn tell_overdue(&self, partition: u32, Overdue { member: id, offset, records, lease }: Overdue) {
         let Some(hook) = &self.config.on_expired else { return };
         let now_of = self.lanes[partition as usize].word.load().target();
+        let shared = self.shares();
         let (member, taken_over_by) = {
             let roster = lock(&self.roster);
             let named = |id: MemberId| roster.find(id).map(|member| member.name.clone());
-            (named(id), if now_of == id { None } else { named(now_of) })
+            (named(id), if now_of == id || shared { None } else { named(now_of) })
         };
         let (topic, group) = (self.topic.clone(), self.name.clone());
         let member = member.unwrap_or_else(|| "".into());
-        hook.tell(&Expired { topic, group, member, partition, offset, records, lease, taken_over_by });
+        hook.tell(&Expired { topic, group, member, partition, offset, records, lease, taken_over_by, shared });
     }
 
     /// Takes a lane from a holder that hangs and gives it to `target`, if that can do better.
@@ -297,8 +302,11 @@ mod tests {
     fn an_expiry_says_who_where_how_many_and_what_next() {
         let (topic, group, member) = ("orders".into(), "billing".into(), "a".into());
         let (lease, taken_over_by) = (Duration::from_secs(30), Some("b".into()));
-        let one = Expired { topic, group, member, partition: 1, offset: 7, records: 1, lease, taken_over_by };
+        let shared = false;
+        let one = Expired { topic, group, member, partition: 1, offset: 7, records: 1, lease, taken_over_by, shared };
         assert_eq!(one.to_string(), "orders/1@7: 'a' of billing has had a record for 30s, 'b' takes over");
+        let queue = Expired { taken_over_by: None, shared: true, ..one.clone() };
+        assert!(queue.to_string().ends_with("has had a record for 30s, it is for whoever is free"));
         let alone = Expired { taken_over_by: None, records: 3, ..one };
         assert_eq!(alone.to_string(), "orders/1@7: 'a' of billing has had 3 records for 30s, nobody takes over");
     }

@@ -12,9 +12,9 @@
 //!       |  acked, dead ..  | being handled |    lost, and unnoticed  |  retained  |
 //!                          '-- pending ----'                         '- pending --'
 //! ```
-//! What is in hand is delivered, gone or not, and is no loss of this group. Up to where that is, is said in the gate, with
-//! the epoch, so that a seek makes it void at once. What moves the cursor and is counted (a gap, a seek) happens under the
-//! control lock, and so does the adding up: nothing is missing or counted twice while it turns from unnoticed to counted.
+//! What is in hand is delivered, gone or not, and is no loss of this group. Up to where that is, is said in the gate, with the epoch,
+//! so that a seek makes it void at once. What moves the cursor and is counted (a gap, a seek) happens under the control lock, and
+//! so does the adding up: nothing is missing or counted twice while it turns from unnoticed to counted.
 #![forbid(unsafe_code)]
 
 use super::context::Id;
@@ -263,10 +263,9 @@ impl<T: Send + Sync + 'static> Lane<T> {
                 let _control = lock(&self.control);
                 shared.end(closed, self.gate.position());
             }
-            if !self.word.load().is_held() {
-                let rest = lock(&self.parked).take();
-                drop(rest);
-            }
+            self.log.sweep(); // destructors
+            let rest = if self.word.load().is_held() { None } else { lock(&self.parked).take() };
+            drop(rest);
         }
         ended
     }
@@ -331,7 +330,8 @@ impl<T: Send + Sync + 'static> Lane<T> {
             pending: pending + self.redrives.len(),
             in_flight,
             leases_expired: expired_there + lapsed.get() + tally.leases_expired.get(),
-            stragglers: tally.stragglers.get(),
+            stragglers: self.shared.as_ref().map_or(0, |shared| shared.claims.behind_done()),
+            stragglers_ended: tally.stragglers.get(),
             paused: word.paused(),
             owned: word.target() != MemberId::NOBODY,
         }

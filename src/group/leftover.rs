@@ -34,6 +34,8 @@ impl<T: Send + Sync + 'static> Group<T> {
     pub fn fence(&self) {
         self.lanes.iter().filter(|lane| !lane.is_quiet()).for_each(|lane| {
             lane.fence();
+            // What was done while nobody could take the cursor on.
+            self.go_over(lane);
             self.settle_down(lane);
         });
         self.call_back();
@@ -84,6 +86,9 @@ impl<T: Send + Sync + 'static> Lane<T> {
     /// Commits of what is in hand are refused from now on.
     fn fence(&self) {
         let control = lock(&self.control);
+        if self.word.load().is_ended() {
+            return; // nothing of it counts any more, and nothing is handed out
+        }
         let unused = {
             let mut flight = lock(&self.flight);
             let before = self.gate.epoch();

@@ -23,7 +23,7 @@ enum Stays {
 
 impl<T: Send + Sync + 'static> Lane<T> {
     /// Moves the cursor at once, whoever holds the lane: commits of what is in hand are refused from now on. If `from` says
-    /// so, only from there.
+    /// so, only from there. [`Group::gone`] is to follow.
     fn go(&self, from: Option<Seq>, want: impl FnOnce() -> Seq) -> Result<Moved, Stays> {
         let unused;
         let moved = {
@@ -54,10 +54,9 @@ impl<T: Send + Sync + 'static> Lane<T> {
             self.word.nudge();
             moved
         };
-        drop_contained(unused);
         // Outside the lock: a waker is somebody else's code.
         self.log.not_full().wake_all();
-        self.log.sweep();
+        drop_contained(unused);
         Ok(moved)
     }
 
@@ -127,10 +126,16 @@ impl<T: Send + Sync + 'static> Group<T> {
 
     /// Tells whom a moved cursor concerns, and says where it is.
     fn gone(&self, partition: u32, moved: Moved) -> u64 {
-        self.settle_down(&self.lanes[partition as usize]);
-        self.go_over(&self.lanes[partition as usize]);
+        let lane = &self.lanes[partition as usize];
+        let passed = self.pass_over(lane);
         self.ring_for(partition as usize);
         self.progress.notify();
+        self.settle_down(lane);
+        // Last: destructors run, which may take their time.
+        lane.log.sweep();
+        if let Some((from, to)) = passed {
+            lane.log.gone_on(from, to);
+        }
         moved.to.get()
     }
 

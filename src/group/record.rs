@@ -48,8 +48,8 @@ impl<'a, T> Record<'a, T> {
     /// and that is how far it goes; without, nothing is extended, and this says what is left. So this is for the handler that wants
     /// to know whether what it is about to do still counts.
     ///
-    /// [`Duration::MAX`] where it knows of no lease: in a group without one, of a redriven record, in a group with
-    /// [`Order::Shared`](crate::Order::Shared). What a consumer polled is extended as by [`Polled::extend`](crate::Polled::extend).
+    /// [`Duration::MAX`] where there is no lease: in a group without one, and of a redriven record. What a consumer polled is extended as by
+    /// [`Polled::extend`](crate::Polled::extend).
     ///
     /// # Errors
     ///
@@ -61,7 +61,10 @@ impl<'a, T> Record<'a, T> {
             _ if self.letter.is_some() => return Ok(Duration::MAX),
             (Some(term), _) => term.extend(offset, by),
             (None, Some(loan)) => loan.extend(by),
-            (None, None) => return Ok(Duration::MAX),
+            (None, None) => match &self.home.grasp {
+                Some(grasp) => grasp.extend(offset, by),
+                None => return Ok(Duration::MAX),
+            },
         };
         let fenced = |by| ExtendError { topic: self.home.topic.clone(), partition, offset, by };
         extended.map_err(fenced)

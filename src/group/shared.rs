@@ -21,7 +21,7 @@
 //!
 //! # Locks
 //!
-//! `control`, then `failed`; the letters' store, then `failed`; a hand's by itself. Under none of them runs user code. A word is
+//! `control`, then `failed`; the letters' store, then `failed`; `control`, then the list of hands, then a hand's. Under none of them runs user code. A word is
 //! given back, taken again, and done after it was taken again, under `failed`: so a record is in the list of those that wait
 //! exactly if its word says pooled.
 #![forbid(unsafe_code)]
@@ -38,7 +38,7 @@ mod slot;
 mod task;
 
 pub(super) use due::Ending;
-pub(super) use hand::Progress;
+pub(super) use hand::{Grasp, Progress};
 pub(super) use task::ShareTask;
 
 use super::claims::Claims;

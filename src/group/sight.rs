@@ -240,8 +240,11 @@ impl<T: Send + Sync + 'static> Group<T> {
         if word.is_ended() {
             return Err(ControlError::Deleted { group: self.name.clone() });
         }
-        if let Some(member) = lane.shared.as_ref().and_then(|shared| shared.holder(lane.gate.position())) {
-            return Ok(Standing::AtWork { member });
+        let mut hung = None;
+        match lane.shared.as_ref().and_then(|shared| shared.holder(lane.gate.position())) {
+            Some((member, true)) => return Ok(Standing::AtWork { member }),
+            Some((member, false)) => hung = Some(member),
+            None => {}
         }
         if word.is_held() && word.owner() != word.target() {
             let from = named(word.owner()).unwrap_or_else(|| "".into());
@@ -275,6 +278,9 @@ impl<T: Send + Sync + 'static> Group<T> {
         // Letters go first: while one waits, nothing else is tried.
         if let Some((attempts, wait)) = if word.redrives() { lane.redrives.retrying(now) } else { own() } {
             return Ok(Standing::Retrying { attempts, wait });
+        }
+        if let Some(member) = hung {
+            return Ok(Standing::AtWork { member });
         }
         let executor = seat.map_or(0, |seat| seat.executor().get());
         let own = self.served_by(executor).map(|partition| (self.name.clone(), partition));

@@ -124,9 +124,11 @@ pub struct LaneStats {
     pub in_flight: u64,
     /// Records whose [lease](crate::GroupConfig::lease) expired, once for each time.
     pub leases_expired: u64,
-    /// Times that a record was taken from a handler because it was a [straggler](crate::GroupConfig::straggler): buried, or its
-    /// member put out.
+    /// Records that are not done although later ones are: only in a group whose members share partitions. They hold the cursor back.
     pub stragglers: u64,
+    /// Times that a record was taken from a handler by the group's [rule for stragglers](crate::GroupConfig::straggler): buried, or
+    /// its member put out.
+    pub stragglers_ended: u64,
     /// Reasons for which the partition is paused; 0 when it runs.
     pub paused: u8,
     /// Whether some member owns it.

@@ -204,12 +204,11 @@ impl<T: Send + Sync + 'static> Log<T> {
         self.ring.sweep();
     }
 
-    /// Removes a group's gate; its commits are refused from now on. Once is enough.
+    /// Removes a group's gate; its commits are refused from now on. Once is enough. A [`sweep`](Self::sweep) follows.
     pub fn leave(&self, gate: &Gate) {
         if self.gates.leave(&self.ring, gate) {
             self.not_full.wake_all();
             self.not_empty.wake_all();
-            self.ring.sweep();
         }
     }
 

@@ -3,6 +3,7 @@
 //! | label | operation | order | why this much, and why no more |
 //! |---|---|---|---|
 //! | go:A | gone, store | Relaxed | before it is taken off the list, which is published |
+//! | is_gone:A | gone, load | Relaxed | says why something is refused; nothing is read through it |
 //! | covers:A | gone, load | Relaxed | ordered by the fences in_hand:A and release_page:A |
 #![forbid(unsafe_code)]
 
@@ -202,6 +203,12 @@ impl Gate {
                 Err(other) => now = Stamped::from_word(other),
             }
         }
+    }
+
+    /// Whether it was taken off the list, or is about to be; a hint.
+    pub fn is_gone(&self) -> bool {
+        // ORD(is_gone:A) Relaxed: nothing is read through it.
+        self.gone.load(Relaxed)
     }
 
     /// It is about to be taken off the list.

@@ -56,6 +56,8 @@
 //!    before the claim, whatever becomes of the claim. Of one that is claimed again the page is taken after it, and the claim is
 //!    void if the page is gone: the cursor was moved over the record.
 //!
+//! 6. Whoever refuses a move of the cursor opens `next` as it was and looks at the cursor afterwards (inv. 2): nobody else did meanwhile.
+//!
 //! A ticket comes round after 2^30 claims, a lap after 2^24 rings, an epoch after 2^8 moves: an acknowledgement would have to
 //! be delayed over exact multiples of all three to be mistaken. A word that says `done` has no ticket: lap and epoch alone tell
 //! whether it is of today.
@@ -352,6 +354,12 @@ impl Claims {
         let (committed, epoch) = self.gate.snapshot();
         let behind = self.open()?.at.lag_behind(committed);
         (1..=behind).rev().map(|n| committed.plus(n - 1)).find(|at| self.stand_in(*at, epoch) == Stand::Done)
+    }
+
+    /// How many records are not done although later ones are; a hint while anybody is at work.
+    pub fn behind_done(&self) -> u64 {
+        let committed = self.gate.position();
+        self.last_done().map_or(0, |last| last.plus(1).lag_behind(committed).saturating_sub(self.ahead()))
     }
 
     /// How many records behind the cursor are done; a hint while anybody is at work.

@@ -8,6 +8,7 @@
 use super::super::Group;
 use super::super::context::Id;
 use super::super::fence::EXPIRED;
+use super::super::hung::Overdue;
 use super::super::lane::Lane;
 use super::super::lease::{Lease, Straggler};
 use super::super::letters::{Letter, Origin};
@@ -63,6 +64,8 @@ pub(super) struct Grave {
 #[must_use = "records that are to be buried are in nobody's hands"]
 pub(in crate::group) struct Ending {
     graves: Vec<Grave>,
+    /// What a member had for too long.
+    overdue: Vec<Overdue>,
     /// From where to where the cursor was moved.
     passed: Option<(Seq, Seq)>,
 }
@@ -161,6 +164,7 @@ impl<T: Send + Sync + 'static> Work<'_, T> {
                     let ending = self.end(&split, End::Lease, now, executor);
                     let all = all.get_or_insert_default();
                     all.graves.extend(ending.graves);
+                    all.overdue.extend(ending.overdue);
                     all.passed = match (all.passed, ending.passed) {
                         (Some((from, _)), Some((_, to))) => Some((from, to)),
                         (one, other) => one.or(other),
@@ -193,21 +197,25 @@ impl<T: Send + Sync + 'static> Work<'_, T> {
         let passed = self.done_for(split.done);
         let Shared { claims, failed, tally, .. } = self.shared;
         let count = if end == End::Lease { &tally.leases_expired } else { &tally.stragglers };
-        let mut graves = Vec::new();
+        let (mut graves, mut ended) = (Vec::new(), 0);
         for (nth, at) in split.begun.claim.records().enumerate() {
             let failures = if nth == 0 { split.begun.failures } else { 0 }.saturating_add(1);
             if end != End::Straggles && self.group.config.retry.allows_another(failures) {
                 let put = failed.put(claims, split.begun.claim, at, failures, Time::ZERO);
                 tally.retried.more(u64::from(put));
-                count.more(u64::from(put));
+                ended += u64::from(put);
             } else if let Some(grave) = self.dig(split.begun, at, (end, failures, now), executor) {
-                count.more(1);
+                ended += 1;
                 graves.push(grave);
             }
         }
+        count.more(ended);
         self.put_back(split.behind);
         self.tell();
-        Ending { graves, passed }
+        let (member, lease) = (split.member, self.group.lease().filter(|_| end == End::Lease && ended > 0));
+        let offset = split.begun.claim.first().get();
+        let overdue = |lease: Lease| Overdue { member, offset, records: ended, lease: lease.limit() };
+        Ending { graves, overdue: lease.map(overdue).into_iter().collect(), passed }
     }
 
     /// A run that others may have a part of.
@@ -216,7 +224,7 @@ impl<T: Send + Sync + 'static> Work<'_, T> {
         let passed = self.done_for(split.done);
         self.put_back(split.behind);
         self.tell();
-        Some(Ending { graves: Vec::new(), passed })
+        Some(Ending { passed, ..Ending::default() })
     }
 
     /// Tells who waits for records, for the cursor, and for what can be done by others only.
@@ -250,10 +258,11 @@ impl<T: Send + Sync + 'static> Work<'_, T> {
     }
 
     /// What is the user's of an end.
-    pub(super) fn follow(&self, Ending { graves, passed }: Ending) {
+    pub(super) fn follow(&self, Ending { graves, overdue, passed }: Ending) {
         if let Some((from, to)) = passed {
             self.lane.log.gone_on(from, to);
         }
+        overdue.into_iter().for_each(|overdue| self.group.tell_overdue(self.lane.partition, overdue));
         for grave in graves {
             // Inside as a handler is that has the record in hand: it never waits for what is behind that.
             let _here = self.group.enter_as(grave.hand.executor);

@@ -28,13 +28,16 @@
 
 use super::super::claims::Claim;
 use super::super::context::Id;
+use super::super::fence::FencedBy;
 use super::super::word::MemberId;
 use super::settle::Given;
+use crate::ring::Gate;
 use crate::seq::Seq;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::hint::{heavy_barrier, light_barrier};
 use crate::sync::{Arc, Mutex, lock};
-use crate::time::Time;
+use crate::time::{Clock, Time};
+use std::time::Duration;
 
 /// Written by its task, and by who ends claims. What is in hand is there until the handler has returned, whatever became of
 /// the claim.
@@ -80,6 +83,8 @@ pub(super) struct Split {
     pub(super) begun: Given,
     /// These it has not begun, and will not.
     pub(super) behind: Given,
+    /// Whose it is.
+    pub(super) member: MemberId,
 }
 
 /// Whether what the handler made of its run counts.
@@ -158,7 +163,7 @@ impl Hand {
     pub(super) fn cut(&self, ticket: u32) -> Option<Split> {
         self.with(|held| {
             let is_it = held.is_long() && held.given.claim.ticket() == ticket;
-            let split = is_it.then(|| held.split(&self.progress))?;
+            let split = is_it.then(|| self.split(held))?;
             held.given = split.begun;
             Some(split)
         })
@@ -168,13 +173,28 @@ impl Hand {
     pub(super) fn end(&self, ticket: u32, when: impl FnOnce(&InHand) -> bool) -> Option<Split> {
         self.with(|held| {
             let ends = !held.over && !held.settling && held.given.claim.ticket() == ticket && when(held);
-            ends.then(|| held.end(&self.progress))
+            ends.then(|| self.end_it(held))
         })
     }
 
     /// Its own member ends it.
     pub(super) fn end_own(&self) -> Option<Split> {
-        self.with(|held| (!held.over).then(|| held.end(&self.progress)))
+        self.with(|held| (!held.over).then(|| self.end_it(held)))
+    }
+
+    fn end_it(&self, held: &mut InHand) -> Split {
+        held.over = true;
+        self.split(held)
+    }
+
+    /// How far it has got; and it gets no further.
+    fn split(&self, held: &InHand) -> Split {
+        let (given, at, member) = (held.given, self.progress.cut(), self.member);
+        let (first, last) = (given.claim.first(), given.claim.len().saturating_sub(1));
+        let begun = if held.singly { at.lag_behind(first).min(last as u64) as usize } else { 0 };
+        let len = if held.singly { 1 } else { given.claim.len() };
+        let (done, rest) = (given.head(begun), given.behind(begun));
+        Split { done, begun: rest.head(len), behind: rest.behind(len), member }
     }
 
     /// The handler has returned, at `now` if anybody looks at the time: does it count? Until [`resumes`](Self::resumes), or until it
@@ -219,20 +239,34 @@ impl InHand {
     fn is_long(&self) -> bool {
         self.singly && !self.over && !self.settling && self.given.claim.len() > 1
     }
+}
 
-    fn end(&mut self, progress: &Progress) -> Split {
-        self.over = true;
-        self.split(progress)
+/// A hand as records know it that are in it under a lease.
+#[derive(Debug)]
+pub(in crate::group) struct Grasp {
+    hand: Arc<Hand>,
+    gate: Arc<Gate>,
+    clock: Arc<dyn Clock>,
+}
+
+impl Grasp {
+    pub(super) fn new(hand: Arc<Hand>, gate: Arc<Gate>, clock: Arc<dyn Clock>) -> Self {
+        Grasp { hand, gate, clock }
     }
 
-    /// How far it has got; and it gets no further.
-    fn split(&self, progress: &Progress) -> Split {
-        let (given, at) = (self.given, progress.cut());
-        let (first, last) = (given.claim.first(), given.claim.len().saturating_sub(1));
-        let begun = if self.singly { at.lag_behind(first).min(last as u64) as usize } else { 0 };
-        let len = if self.singly { 1 } else { given.claim.len() };
-        let (done, rest) = (given.head(begun), given.behind(begun));
-        Split { done, begun: rest.head(len), behind: rest.behind(len) }
+    /// The deadline is at least `by` from now, as far as the limit goes. Says how far off it is.
+    pub(in crate::group) fn extend(&self, offset: u64, by: Duration) -> Result<Duration, FencedBy> {
+        let now = self.clock.now();
+        let extended = self.hand.with(|held| {
+            let limit = held.limit.filter(|limit| !held.over && now < *limit && held.claim().has(Seq::new(offset)))?;
+            if held.claim().epoch() != self.gate.epoch() {
+                return Some(Err(if self.gate.is_gone() { FencedBy::Deleted } else { FencedBy::Seeked }));
+            }
+            let deadline = held.deadline.unwrap_or(limit).max(now.after(by).min(limit));
+            held.deadline = Some(deadline);
+            Some(Ok(deadline.since(now)))
+        });
+        extended.unwrap_or(Err(FencedBy::Expired))
     }
 }
 

@@ -46,12 +46,12 @@ impl Shared {
         self.hands().iter().any(|hand| hand.executor.get() == executor && hand.held().is_some())
     }
 
-    /// Who has the record at `at` in hand, or else any; who has lost what it had comes last.
-    pub(in crate::group) fn holder(&self, at: Seq) -> Option<Arc<str>> {
+    /// Who has the record at `at` in hand, or else any, and whether what it has is still its own: who has lost that comes last.
+    pub(in crate::group) fn holder(&self, at: Seq) -> Option<(Arc<str>, bool)> {
         let held = |hand: Arc<Hand>| Some((hand.held()?, hand.name.clone()));
         let hands = self.hands().into_iter().filter(|hand| hand.member != MemberId::NOBODY);
         let rank = |(held, _): &(InHand, Arc<str>)| (held.over, !held.claim().has(at));
-        hands.filter_map(held).min_by_key(rank).map(|(_, name)| name)
+        hands.filter_map(held).min_by_key(rank).map(|(held, name)| (name, !held.over))
     }
 
     /// Whether waiting on `executor` for the cursor to pass `at` would never end: it has that in hand itself, or nobody else serves.

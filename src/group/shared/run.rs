@@ -69,13 +69,14 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> ShareTask<T, D> {
     fn call(&mut self, index: usize, turn: Turn, rest: &Given) -> Option<Called> {
         let group = &*self.group;
         let (Some(handlers), slot) = (&mut self.handlers, &mut self.slots[index]) else { return None };
-        let Slot { lane, reader, seen, hand, .. } = slot;
+        let Slot { lane, reader, seen, hand, home, .. } = slot;
         if !hand.progress.begins(rest.claim.first().get()) {
             return None;
         }
         // Not to be had: the cursor was moved meanwhile, and the claim is void.
         let Read::Ready(run) = lane.log.read(reader, rest.claim.len()) else { return None };
-        let (home, partition, attempt) = (&group.home, lane.partition, rest.failures.saturating_add(1));
+        let home = home.as_ref().unwrap_or(&group.home);
+        let (partition, attempt) = (lane.partition, rest.failures.saturating_add(1));
         let batch = Batch { lent: Lent::Run(run), home, partition, attempt, lost: 0 };
         let (mut done, len) = (0, batch.len());
         let interrupt = Interrupt { word: &lane.word, seen: *seen, progress: Some(&hand.progress) };

@@ -4,11 +4,12 @@
 use super::super::Group;
 use super::super::claims::share;
 use super::super::context::Id;
+use super::super::home::Home;
 use super::super::lane::{Held, Lane};
 use super::super::roster::Member;
 use super::super::word::Word;
 use super::Shared;
-use super::hand::Hand;
+use super::hand::{Grasp, Hand};
 use super::keyed::keyed;
 use super::settle::{Given, Work};
 use crate::log::Read;
@@ -22,6 +23,8 @@ pub(super) struct Slot<T> {
     pub(super) lane: Arc<Lane<T>>,
     pub(super) reader: Reader<T>,
     pub(super) hand: Arc<Hand>,
+    /// What its records have in common, where they have a lease.
+    pub(super) home: Option<Home>,
     /// The lane's state, of which only the letters are served: if it was dealt to us.
     pub(super) held: Option<Box<Held<T>>>,
     /// The word as we last acted on it.
@@ -39,15 +42,17 @@ pub(super) struct Slot<T> {
 }
 
 impl<T: Send + Sync + 'static> Slot<T> {
-    pub(super) fn new(lane: &Arc<Lane<T>>, member: &Member, executor: Id) -> Self {
+    pub(super) fn new(group: &Group<T>, lane: &Arc<Lane<T>>, member: &Member, executor: Id) -> Self {
         let hand = Hand::new(member.id, member.name.clone(), member.left.clone(), executor);
         let unwanted = !member.only.is_empty() && !member.only.contains(&lane.partition);
         if let Some(shared) = lane.shared.as_ref().filter(|_| !unwanted) {
             shared.join(&hand);
         }
         let reader = lane.log.reader(lane.gate.position()).covered_by(lane.gate.clone());
+        let grasp = || Grasp::new(hand.clone(), lane.gate.clone(), group.clock.clone());
+        let home = group.lease().map(|_| group.home.grasped(grasp()));
         let (seen, lane, eyed) = (lane.word.load(), lane.clone(), Eyed::default());
-        Slot { lane, reader, hand, held: None, seen, unwanted, gone: false, chunk: 1, fresh_next: false, eyed }
+        Slot { lane, reader, hand, home, held: None, seen, unwanted, gone: false, chunk: 1, fresh_next: false, eyed }
     }
 
     pub(super) fn work<'a>(&'a self, group: &'a Group<T>) -> Option<Work<'a, T>> {

@@ -44,7 +44,7 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> ShareTask<T, D> {
         lanes: &[Arc<Lane<T>>],
         handlers: Handlers<D>,
     ) -> Self {
-        let slots = lanes.iter().map(|lane| Slot::new(lane, member, executor)).collect();
+        let slots = lanes.iter().map(|lane| Slot::new(&group, lane, member, executor)).collect();
         let (handlers, settle_behind) = (Some(handlers), ticks_in(SETTLE_BEHIND));
         let (member, name, left) = (member.id, member.name.clone(), member.left.clone());
         ShareTask { group, member, name, left, executor, wait, slots, handlers, settle_behind }
@@ -67,7 +67,7 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> ShareTask<T, D> {
         let mine = word.is_of(self.member) && !left;
         if let Some(held) = slot.held.take_if(|_| !mine || word.is_ended()) {
             let next = slot.lane.let_go(self.member, held).unwrap_or(MemberId::NOBODY);
-            slot.seen = slot.lane.word.load();
+            // That changed the word, so it is looked at again: what came with it is not taken for known.
             self.group.handed_over(next, slot.lane.partition as usize);
         }
         if word.is_ended() || left {
