@@ -1,7 +1,9 @@
 //! A work queue with members on threads that fail, panic, leave and come back, while it is paused and moved: in the end every
 //! record is accounted for, and without moves each was done once.
 
-use ringlog::{Broker, Group, GroupConfig, Member, Order, Outcome, Record, Retry, SeekTo, TopicConfig};
+use ringlog::{
+    Broker, Group, GroupConfig, Member, Order, Outcome, Record, Retain, Retry, SeekTo, Straggler, TopicConfig,
+};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -161,4 +163,122 @@ fn a_commit_from_outside_that_is_refused_leaves_nothing_behind() {
     over.store(true, Ordering::Relaxed);
     outside.join().unwrap();
     assert_eq!((group.stats().acked(), group.stats().balances()), (ROUNDS, true));
+}
+
+/// What is published: it counts when it is dropped.
+struct Job(Arc<AtomicU64>);
+
+impl Drop for Job {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Handlers that hang by chance, until somebody lets all of them go or there is nothing left to do.
+#[derive(Clone, Default)]
+struct Hangs {
+    let_go: Arc<AtomicU64>,
+    over: Arc<AtomicBool>,
+    done: Arc<Mutex<std::collections::BTreeSet<(u32, u64)>>>,
+}
+
+impl Hangs {
+    fn join(&self, group: &Group<Job>, name: &str) {
+        let hangs = self.clone();
+        let handler = move |record: &Record<'_, Job>| {
+            let dice = mix(record.offset() ^ u64::from(record.partition()), record.attempt().into());
+            if dice % 97 == 0 {
+                let seen = hangs.let_go.load(Ordering::Relaxed);
+                while hangs.let_go.load(Ordering::Relaxed) == seen && !hangs.over.load(Ordering::Relaxed) {
+                    thread::yield_now();
+                }
+            }
+            if dice % 31 == 1 {
+                return Outcome::retry("by chance");
+            }
+            hangs.done.lock().unwrap().insert((record.partition(), record.offset()));
+            Outcome::Ack
+        };
+        // One that was put out and has not gone yet has its name still.
+        let _taken = group.member(name).subscribe(handler);
+    }
+}
+
+// B-E5, X9: whatever hangs, every record is done by somebody who said so, or buried; and nothing is kept
+#[test]
+fn members_that_hang_lose_their_record_and_nothing_else() {
+    const JOBS: u64 = if cfg!(miri) { 40 } else { 1_500 };
+    let lease = |config: GroupConfig<Job>| config.lease(Duration::from_millis(3));
+    let bury = |config: GroupConfig<Job>| config.straggler(Straggler::Bury(Duration::from_millis(3)));
+    let evict = |config: GroupConfig<Job>| config.straggler(Straggler::Evict(Duration::from_millis(3)));
+    let rules: [fn(GroupConfig<Job>) -> GroupConfig<Job>; 3] = [lease, bury, evict];
+    for (rule, capacity) in rules.into_iter().zip([64, 1_024, 3]) {
+        let (broker, dropped, hangs) = (Broker::new(), Arc::new(AtomicU64::new(0)), Hangs::default());
+        let topic = TopicConfig::new().partitions(2).capacity(capacity).block(None).retain(Retain::Unacked);
+        let topic = broker.create_topic("jobs", topic).unwrap();
+        let config = GroupConfig::earliest().order(Order::Shared).retry(Retry::constant(20, Duration::ZERO));
+        let group = topic.group("g", rule(config).letters(10_000)).unwrap();
+        let names = ["a", "b", "c"];
+        names.iter().for_each(|name| hangs.join(&group, name));
+        let publishers = [0, 1].map(|partition| {
+            let (topic, dropped) = (topic.clone(), dropped.clone());
+            thread::spawn(move || {
+                (0..JOBS).for_each(|_| topic.publish_to(partition, Job(dropped.clone())).map(drop).unwrap());
+            })
+        });
+        let mut ended = 0;
+        while !publishers.iter().all(thread::JoinHandle::is_finished) || group.lag() > 0 {
+            let stats = group.stats();
+            let now = stats.leases_expired() + stats.lanes.iter().map(|lane| lane.stragglers_ended).sum::<u64>();
+            if now > ended || stats.members.is_empty() {
+                (ended, _) = (now, hangs.let_go.fetch_add(1, Ordering::Relaxed));
+                names.iter().for_each(|name| hangs.join(&group, name));
+            }
+            // All may hang, with nothing done behind them: then nobody is a straggler.
+            if stats.lanes.iter().all(|lane| lane.stragglers == 0) {
+                hangs.let_go.fetch_add(1, Ordering::Relaxed);
+            }
+            thread::yield_now();
+        }
+        hangs.over.store(true, Ordering::Relaxed);
+        publishers.into_iter().for_each(|publisher| publisher.join().unwrap());
+        broker.drain(LONG).unwrap();
+        let (stats, letters) = (group.stats(), group.letters());
+        assert!(stats.balances(), "{stats:#?}");
+        assert_eq!((stats.lag(), stats.acked() + stats.dead()), (0, 2 * JOBS));
+        assert_eq!(letters.len() as u64, stats.dead());
+        let done = hangs.done.lock().unwrap();
+        let buried = |partition, offset| {
+            letters.iter().any(|letter| (letter.partition(), letter.offset()) == (partition, offset))
+        };
+        for partition in 0..2 {
+            assert!((0..JOBS).all(|offset| done.contains(&(partition, offset)) || buried(partition, offset)));
+        }
+        drop(done);
+        // Handlers that hung return, and what they kept goes.
+        group.delete();
+        while dropped.load(Ordering::Relaxed) < 2 * JOBS {
+            thread::yield_now();
+        }
+    }
+}
+
+#[test]
+fn a_queue_that_is_deleted_at_work_acknowledges_nothing_from_then_on() {
+    for capacity in [1, 64] {
+        let (_broker, topic, group) = setting(capacity, GroupConfig::earliest());
+        let done = done();
+        let _members: Vec<_> = ["a", "b", "c"].map(|name| join(&group, name, &done)).into();
+        let publishers = publish(&topic);
+        while group.stats().acked() < RECORDS / 10 {
+            thread::yield_now();
+        }
+        assert!(group.delete());
+        let before = group.stats();
+        assert!(before.balances(), "{before:#?}");
+        publishers.into_iter().for_each(|publisher| publisher.join().unwrap());
+        let after = group.stats();
+        assert_eq!((after.acked(), after.dead(), after.retried()), (before.acked(), before.dead(), before.retried()));
+        assert_eq!(topic.stats().iter().map(|partition| partition.end).sum::<u64>(), 2 * RECORDS);
+    }
 }

@@ -162,7 +162,8 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> ShareTask<T, D> {
     }
 
     /// What is still in hand is given back.
-    fn give_back(&self, index: usize) {
+    fn give_back(&mut self, index: usize) {
+        self.slots[index].reader.put_down();
         let slot = &self.slots[index];
         if let (Settles::Counts(given), Some(work)) = (slot.hand.settles(None), slot.work(&self.group)) {
             if !given.claim.is_empty() {
