@@ -5,8 +5,8 @@ mod lab;
 use key_lab::{Job, Log, balanced, by_key, jobs, join, letters, mix, ms, of, publish, seen, topic};
 use lab::Lab;
 use ringlog::{
-    Batch, BatchOutcome, Delivery, GroupConfig, GroupError, Order, Outcome, Pick, Position, Record, Retry, SeekTo,
-    TopicConfig,
+    Batch, BatchOutcome, Delivery, GroupConfig, GroupError, Order, Outcome, Pick, Position, Record, Retain, Retry,
+    SeekTo, TopicConfig,
 };
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -170,6 +170,30 @@ fn records_whose_key_cannot_be_had_are_one_key_of_their_own() {
     lab.finish();
     assert_eq!(of(&log, 'x'), [(1, 1), (1, 2), (3, 1), (5, 1)]);
     assert_eq!((balanced(&group).acked(), balanced(&group).lag()), (7, 0));
+}
+
+// What has to wait keeps its record, and what is done before it too, as the cursor stands there
+#[test]
+fn where_done_records_are_dropped_at_once_what_waits_for_its_key_stays() {
+    let lab = Lab::new(13);
+    let config = key_lab::keys(64).retain(Retain::Unacked);
+    let topic = lab.broker.create_topic("jobs", config).unwrap();
+    let group = topic.group("g", by_key().retry(Retry::constant(3, ms(10)))).unwrap();
+    let answer = |record: &Record<'_, Job>| match (record.offset() % 7, record.attempt()) {
+        (1, 1) => Outcome::retry("once"),
+        _ => Outcome::Ack,
+    };
+    let log = join(&lab, &group, &["one", "two"], answer);
+    for _ in 0..20 {
+        publish(&topic, "abaab.cab");
+        lab.settle();
+        lab.finish();
+    }
+    assert!(of(&log, 'a').is_sorted() && of(&log, 'b').is_sorted());
+    assert_eq!(
+        (balanced(&group).acked() + balanced(&group).dead(), balanced(&group).lag(), topic.len(0)),
+        (180, 0, Some(0))
+    );
 }
 
 #[test]

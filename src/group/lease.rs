@@ -23,6 +23,34 @@ pub enum Order {
     /// A work queue as [`Shared`](Self::Shared), in which the records of one key come by offset, one after the other is done:
     /// what has failed holds up its own key and no other. The key is the topic's ([`TopicConfig::key`](crate::TopicConfig::key)),
     /// which must have one; records without a key come in no order. "Order by key" in `docs/queues.md` says what it costs.
+    ///
+    /// ```
+    /// use ringlog::{Broker, GroupConfig, Order, Outcome, Record, TopicConfig};
+    /// use std::sync::{Arc, Mutex};
+    /// use std::time::Duration;
+    ///
+    /// let broker = Broker::new();
+    /// let orders = broker.create_topic("orders", TopicConfig::new().key(|(customer, _): &(String, u32)| customer))?;
+    /// let group = orders.group("billing", GroupConfig::earliest().order(Order::Key))?;
+    /// let billed = Arc::new(Mutex::new(Vec::new()));
+    /// for name in ["one", "two"] {
+    ///     let billed = billed.clone();
+    ///     let bill = move |order: &Record<'_, (String, u32)>| match (order.offset(), order.attempt()) {
+    ///         (0, 1) => Outcome::retry("the bank did not answer"), // alice waits for it, and nobody else
+    ///         _ => {
+    ///             billed.lock().unwrap().push((**order).clone());
+    ///             Outcome::Ack
+    ///         }
+    ///     };
+    ///     group.subscribe(name, bill)?;
+    /// }
+    /// orders.publish_batch([("alice".into(), 1), ("bob".into(), 2), ("alice".into(), 3)])?;
+    /// broker.drain(Duration::from_secs(10))?;
+    /// let billed = billed.lock().unwrap();
+    /// let of_alice: Vec<u32> = billed.iter().filter(|(customer, _)| customer == "alice").map(|(_, order)| *order).collect();
+    /// assert_eq!((billed.len(), of_alice), (3, vec![1, 3]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     Key,
 }
 
