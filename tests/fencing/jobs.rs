@@ -1,5 +1,5 @@
 //! What should happen in a work queue, as plainly as it can be said: two records, each somewhere; two members, each with one in
-//! hand at most.
+//! hand at most. In order of the keys both records are of one.
 
 /// How often a record may be tried.
 pub(crate) const ATTEMPTS: u32 = 2;
@@ -60,6 +60,7 @@ pub(crate) struct Figures {
 /// See the module.
 #[derive(Clone, Debug)]
 pub(crate) struct Twin {
+    by_key: bool,
     places: [Place; RECORDS],
     failures: [u32; RECORDS],
     pub(crate) hands: [Option<Hand>; 2],
@@ -72,10 +73,10 @@ pub(crate) struct Twin {
 
 impl Twin {
     /// All records are there.
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(by_key: bool) -> Self {
         let (places, failures) = ([Place::Queue; RECORDS], [0; RECORDS]);
         let (hands, left, counts, letters) = Default::default();
-        Twin { places, failures, hands, left, counts, letters, over: None }
+        Twin { by_key, places, failures, hands, left, counts, letters, over: None }
     }
 
     /// What could happen now that would change anything.
@@ -84,7 +85,7 @@ impl Twin {
         for who in 0..2 {
             if self.hands[who].is_some() {
                 all.extend([Op::Ack(who), Op::Nack(who)]);
-            } else if self.may_take(who) && self.places.contains(&Place::Queue) {
+            } else if !self.may_be_given(who).is_empty() {
                 all.push(Op::Deliver(who));
             }
             if self.over.is_none() && !self.left[who] {
@@ -107,7 +108,8 @@ impl Twin {
 
     /// What a delivery may give, which is for the queue to choose: an offset and an attempt.
     pub(crate) fn may_be_given(&self, who: usize) -> Vec<Hand> {
-        let there = (0..RECORDS).filter(|at| self.places[*at] == Place::Queue && self.may_take(who));
+        let its_turn = |at: usize| !self.by_key || self.cursor() == at;
+        let there = (0..RECORDS).filter(|at| self.places[*at] == Place::Queue && self.may_take(who) && its_turn(*at));
         there.map(|at| Hand { offset: at as u64, attempt: self.failures[at] + 1 }).collect()
     }
 

@@ -14,6 +14,7 @@ mod queue;
 mod twin;
 
 use push::Runner;
+use ringlog::Order;
 use std::collections::BTreeSet;
 use std::fmt::Debug;
 
@@ -108,7 +109,16 @@ fn every_order_of_what_can_happen_to_a_record_that_a_consumer_polled() {
 #[test]
 fn every_order_of_what_can_happen_to_the_records_of_a_work_queue() {
     let runners = [Runner::new(), Runner::new()];
-    let (count, kinds) = paths(jobs::Twin::new(), depth(5), &mut |path| queue::play(&runners, path));
+    let (count, kinds) =
+        paths(jobs::Twin::new(false), depth(5), &mut |path| queue::play(&runners, Order::Shared, path));
+    assert!(count > 1_000 && kinds.len() == 7, "{count} orders of {kinds:?}");
+}
+
+// X36
+#[test]
+fn every_order_of_what_can_happen_to_two_records_of_one_key() {
+    let runners = [Runner::new(), Runner::new()];
+    let (count, kinds) = paths(jobs::Twin::new(true), depth(5), &mut |path| queue::play(&runners, Order::Key, path));
     assert!(count > 1_000 && kinds.len() == 7, "{count} orders of {kinds:?}");
 }
 

@@ -23,12 +23,12 @@ struct Real<'a> {
 }
 
 impl<'a> Real<'a> {
-    fn new(runners: &'a [Runner; 2]) -> Self {
+    fn new(runners: &'a [Runner; 2], order: Order) -> Self {
         let clock = Arc::new(ManualClock::new());
         let broker = Broker::with(BrokerConfig::new().clock(clock.clone()));
-        let topic = broker.create_topic("t", TopicConfig::<u64>::new().capacity(RECORDS)).unwrap();
+        let topic = broker.create_topic("t", TopicConfig::<u64>::new().capacity(RECORDS).key(|_| "one")).unwrap();
         let retry = Retry::constant(ATTEMPTS, Duration::ZERO);
-        let config = GroupConfig::earliest().retry(retry).lease(LEASE).order(Order::Shared);
+        let config = GroupConfig::earliest().retry(retry).lease(LEASE).order(order);
         let group = topic.group("g", config.straggler(Straggler::Bury(OLD))).unwrap();
         let manuals = [Manual::new(1), Manual::new(2)];
         let member = |who: usize| {
@@ -119,8 +119,8 @@ fn step(real: &mut Real<'_>, twin: &mut Twin, op: Op, after: &[Op]) {
 }
 
 /// Plays `ops` on both, comparing after each; in the end all comes back, and what is left is handed out.
-pub(crate) fn play(runners: &[Runner; 2], ops: &[Op]) {
-    let (mut real, mut twin) = (Real::new(runners), Twin::new());
+pub(crate) fn play(runners: &[Runner; 2], order: Order, ops: &[Op]) {
+    let (mut real, mut twin) = (Real::new(runners, order), Twin::new(order == Order::Key));
     for (at, op) in ops.iter().enumerate() {
         step(&mut real, &mut twin, *op, &ops[..=at]);
     }
