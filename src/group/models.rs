@@ -35,3 +35,30 @@ mod context {
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Id;
 }
+
+/// Of work queues the hands; and what was given to them, without who settles it.
+pub mod shared {
+    mod hand;
+    pub mod handed;
+
+    mod settle {
+        use crate::group::claims::Claim;
+
+        #[derive(Clone, Copy, Debug)]
+        pub(super) struct Given {
+            pub(super) claim: Claim,
+            pub(super) failures: u32,
+            pub(super) again: bool,
+        }
+
+        impl Given {
+            pub(super) fn behind(self, len: usize) -> Self {
+                Given { claim: self.claim.behind(len), ..self }
+            }
+
+            pub(super) fn head(self, len: usize) -> Self {
+                Given { claim: self.claim.head(len), ..self }
+            }
+        }
+    }
+}
