@@ -149,6 +149,8 @@ impl Manual {
 
     /// Has the handler of `group` panic instead of being called with this record: once, on its next delivery. A plan for a
     /// group, a partition or an offset that never comes is kept without a word; see [`Manual::planned`].
+    /// In a group [by key](crate::Order::Key) it is sure to meet that record only if nothing before it waits for its key: else it
+    /// may meet another one instead, or none.
     pub fn panic_at(&self, group: &str, partition: u32, offset: u64) {
         self.lock().panics.push((group.into(), partition, offset));
     }

@@ -1,4 +1,4 @@
-//! Order shared: a work queue. Every member may serve every lane; what a member has in hand is said record by record.
+//! Orders shared and key: a work queue. Every member may serve every lane; what a member has in hand is said record by record.
 //!
 //! ```text
 //!            ┌──────────────── lane ────────────────┐
@@ -19,11 +19,18 @@
 //! The lane word is for pause, end and seek, which each member finds by comparing it once per record. Its owner, who is dealt
 //! as in any group, has the lane's letters to hand over again, and nothing else before the others.
 //!
+//! # In the order of each key
+//!
+//! The same, with what is known of keys under `failed`'s lock (see [`keys`]): a run of fresh records is dealt under it, and every
+//! record that is settled or given back is so under it. What is dealt of a busy key is given back at once, and waits; it is queued
+//! when it is its key's turn, as if it had failed no times.
+//!
 //! # Locks
 //!
-//! `control`, then `failed`; the letters' store, then `failed`; `control`, then the list of hands, then a hand's. Under none of them runs user code. A word is
-//! given back, taken again, and done after it was taken again, under `failed`: so a record is in the list of those that wait
-//! exactly if its word says pooled.
+//! `control`, then `failed`; the letters' store, then `failed`; `control`, then the list of hands, then a hand's. Under none of
+//! them runs user code. A word is given back, taken again, and done after it was taken again, under `failed` (in the order of
+//! keys every word is changed under it, but by who moves the cursor): so a record is in the list of those that wait exactly if
+//! its word says pooled.
 #![forbid(unsafe_code)]
 
 mod due;
