@@ -23,6 +23,7 @@ use super::executor::Seat;
 use super::lane::Lane;
 use super::receipt::SettleError;
 use super::settling::Who;
+use super::shared::Stall;
 use super::word::MemberId;
 use crate::ring::Reader;
 use crate::sync::Arc;
@@ -34,7 +35,7 @@ use std::fmt;
 ///
 /// It is dealt partitions like every member. What it was handed is *in flight* until it is settled: acknowledged, nacked, or
 /// released. Of one partition it may have several batches in flight, and they are acknowledged in order: an ack covers the
-/// earlier ones. Dropped, it leaves: what it has in flight is released, and handed to whoever gets the partition.
+/// earlier ones; but not in a [work queue](crate::Order::Shared), where each is settled by itself. Dropped, it leaves: what it has in flight is released, and handed to whoever gets the partition.
 ///
 /// ```
 /// use ringlog::{Broker, GroupConfig, TopicConfig};
@@ -101,6 +102,15 @@ pub struct Consumer<T: Send + Sync + 'static> {
 struct Hand<T> {
     lane: Arc<Lane<T>>,
     reader: Reader<T>,
+    /// Where members share it.
+    stall: Option<Stall>,
+}
+
+impl<T: Send + Sync + 'static> Hand<T> {
+    /// Whether the consumer `id` may have something of it now.
+    fn is_of(&self, id: MemberId) -> bool {
+        self.stall.is_some() || self.lane.word.load().is_of(id)
+    }
 }
 
 /// Wakes a consumer that waits, and who waits for it elsewhere.
@@ -146,9 +156,6 @@ impl<T: Send + Sync + 'static> Group<T> {
         if let Err(reason) = super::name::check(&name) {
             return Err(SubscribeError::Name { group: self.name.clone(), reason });
         }
-        if self.shares() {
-            return Err(SubscribeError::Shared { group: self.name.clone(), member: name });
-        }
         let sleeper = Sleeper::new(self.clock.clone());
         let (bell, rung) = (sleeper.bell().clone(), Event::new(Wake::All));
         let doorbell = Arc::new(Doorbell { id: Id::fresh(), bell, rung, waits: AtomicBool::new(false) });
@@ -157,9 +164,11 @@ impl<T: Send + Sync + 'static> Group<T> {
         let hand = |lane: &Arc<Lane<T>>| Hand {
             reader: lane.log.reader(lane.gate.position()).covered_by(lane.gate.clone()),
             lane: lane.clone(),
+            stall: None,
         };
-        let hands = self.lanes.iter().filter(mine).map(hand).collect();
+        let mut hands: Vec<_> = self.lanes.iter().filter(mine).map(hand).collect();
         let member = self.enrol(&name, [seat].into(), only)?;
+        hands.iter_mut().for_each(|hand| hand.stall = self.stand_at(&hand.lane, &member, doorbell.id));
         let (group, id, left) = (self.clone(), member.id, member.left.clone());
         let alarms = Vec::new();
         let consumer = Consumer { group, name, id, left, sleeper, doorbell, alarms, hands, turn: 0 };
@@ -182,6 +191,10 @@ impl<T: Send + Sync + 'static> Consumer<T> {
     /// [`SettleError::NotInFlight`] with what is.
     pub fn ack_through(&mut self, partition: u32, offset: u64) -> Result<(), SettleError> {
         match self.group.lanes.get(partition as usize) {
+            Some(lane) if lane.shared.is_some() => {
+                let acked = self.group.ack_claims(lane, self.id, offset);
+                acked.map_err(|refusal| self.group.refused(lane, Who::All(self.id), Some(offset), refusal))
+            }
             Some(lane) => self.group.ack(lane, Who::All(self.id), Some(offset)),
             None => {
                 let (topic, group) = (self.group.home.topic.clone(), self.group.name().clone());
@@ -194,6 +207,9 @@ impl<T: Send + Sync + 'static> Consumer<T> {
     /// Whether there was anything: of a partition that is another's, or does not exist, there is not, and nothing happens.
     pub fn nack(&mut self, partition: u32) -> bool {
         let lane = self.group.lanes.get(partition as usize);
+        if let Some(lane) = lane.filter(|lane| lane.shared.is_some()) {
+            return self.group.nack_claims(lane, self.id);
+        }
         lane.is_some_and(|lane| self.group.nack(lane, Who::All(self.id), None, None, None).unwrap_or(false))
     }
 }
@@ -206,7 +222,11 @@ impl<T: Send + Sync + 'static> Drop for Consumer<T> {
         self.group.leave(self.id);
         for hand in &mut self.hands {
             hand.reader.release();
-            self.group.release_all(&hand.lane, self.id);
+            self.group.leave_letters(&hand.lane, self.id);
+            match &hand.stall {
+                Some(stall) => self.group.leave_stall(&hand.lane, stall),
+                None => self.group.release_all(&hand.lane, self.id),
+            }
         }
         self.group.forget(self.id);
     }

@@ -173,14 +173,6 @@ pub enum SubscribeError {
         /// How many there are.
         partitions: u32,
     },
-    /// The group's members share their partitions, and are called with their records: nobody polls there.
-    #[error("consumer '{member}' of group '{group}': only handlers serve a group whose order is shared; subscribe one")]
-    Shared {
-        /// The group.
-        group: Arc<str>,
-        /// The name.
-        member: Arc<str>,
-    },
     /// Its executor did not take it.
     #[error("member '{member}' of group '{group}' has nobody to run it: {reason}")]
     NotPlaced {

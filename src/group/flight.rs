@@ -233,7 +233,8 @@ impl Flight {
         if at.committed.precedes(ticket.to) { Ok(()) } else { Err(FencedBy::AlreadyAcked) }
     }
 
-    fn why(&self, epoch: u32) -> FencedBy {
+    /// Why an epoch ended.
+    pub(super) fn why(&self, epoch: u32) -> FencedBy {
         self.ends.iter().rev().find(|(ended, _)| *ended == epoch).map_or(FencedBy::Rewound, |(_, why)| *why)
     }
 

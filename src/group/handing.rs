@@ -6,7 +6,7 @@ use super::contain::drop_contained;
 use super::flight::{Cursor, Ticket};
 use super::home::Home;
 use super::lane::Lane;
-use super::receipt::Loan;
+use super::receipt::{Bond, Loan};
 use super::word::MemberId;
 use crate::log;
 use crate::seq::Seq;
@@ -117,15 +117,29 @@ impl<T: Send + Sync + 'static> Group<T> {
     }
 
     /// What records under a lease have in common.
-    pub(super) fn lent(self: &Arc<Self>, partition: u32, ticket: Ticket) -> Option<Home> {
+    pub(super) fn lent(self: &Arc<Self>, partition: u32, bond: Bond) -> Option<Home> {
         self.config.sharing.lease?;
         // Weak: a batch that is forgotten keeps nobody alive.
         let home: Weak<Self> = Arc::downgrade(self);
-        Some(self.home.lent(Loan { home, partition, ticket }))
+        Some(self.home.lent(Loan { home, partition, bond }))
     }
 
     /// Whether a look at the lane would find something; else when it would.
     pub(super) fn has_more(&self, lane: &Lane<T>, me: MemberId) -> Result<(), Option<Time>> {
+        let (word, now) = (lane.word.load(), self.clock.now());
+        let letters = word.redrives() && word.is_of(me) && !word.is_ended() && word.paused() == 0;
+        let letter = if letters { lane.redrives.for_consumer(now) } else { Err(None) };
+        letter.or_else(|due| {
+            let more = if lane.shared.is_some() {
+                self.has_more_shared(lane, now)
+            } else {
+                self.has_more_of_log(lane, me, now)
+            };
+            more.map_err(|until| until.into_iter().chain(due).min())
+        })
+    }
+
+    fn has_more_of_log(&self, lane: &Lane<T>, me: MemberId, now: Time) -> Result<(), Option<Time>> {
         let word = lane.word.load();
         if !word.is_of(me) || word.is_ended() || word.paused() != 0 {
             return Err(None);
@@ -145,7 +159,7 @@ impl<T: Send + Sync + 'static> Group<T> {
             return Err(deadline);
         }
         drop(flight);
-        match due.filter(|due| self.clock.now() < *due) {
+        match due.filter(|due| now < *due) {
             None => Ok(()),
             Some(due) => Err(Some(deadline.map_or(due, |deadline| deadline.min(due)))),
         }

@@ -313,23 +313,23 @@ impl<T: Send + Sync + 'static> Lane<T> {
         let View { committed, end, pending, missed } = self.view();
         let (in_flight, too_late, expired_there) = self.in_flight(committed);
         let none = Tally::default();
-        let tally = self.shared.as_ref().map_or(&none, |shared| &shared.tally);
+        let (tally, letters) = (self.shared.as_ref().map_or(&none, |shared| &shared.tally), &self.redrives.tally);
         let in_flight = in_flight + self.shared.as_ref().map_or(0, |shared| shared.in_hand());
         LaneStats {
             partition: self.partition,
             start: self.start.get(),
             committed: committed.get(),
             end: end.get(),
-            acked: acked.get() + tally.acked.get(),
-            dead: dead.get() + tally.dead.get(),
-            retried: retried.get() + tally.retried.get(),
-            refused: refused.get() + late.get() + too_late + tally.refused.get(),
+            acked: acked.get() + tally.acked.get() + letters.acked.get(),
+            dead: dead.get() + tally.dead.get() + letters.dead.get(),
+            retried: retried.get() + tally.retried.get() + letters.retried.get(),
+            refused: refused.get() + late.get() + too_late + tally.refused.get() + letters.refused.get(),
             replayed: replayed.get(),
             skipped: skipped.get() + missed.overwritten + self.gate.lifted().0,
             expired: expired.get() + missed.expired,
             pending: pending + self.redrives.len(),
             in_flight,
-            leases_expired: expired_there + lapsed.get() + tally.leases_expired.get(),
+            leases_expired: expired_there + lapsed.get() + tally.leases_expired.get() + letters.leases_expired.get(),
             stragglers: self.shared.as_ref().map_or(0, |shared| shared.claims.behind_done()),
             stragglers_ended: tally.stragglers.get(),
             paused: word.paused(),

@@ -268,7 +268,9 @@ impl<T: Send + Sync + 'static> Group<T> {
                 flight.deadline().filter(|_| flight.in_flight(at.committed).is_some())
             })
         };
-        let first = self.lanes.iter().filter_map(|lane| deadline(lane)).min();
+        let letters = self.lanes.iter().filter(|lane| lane.word.load().redrives());
+        let letters = letters.filter_map(|lane| self.end_letter(lane, now)).min();
+        let first = self.lanes.iter().filter_map(|lane| deadline(lane)).chain(letters).min();
         // What is handed out from now on is not over before that.
         Some(first.unwrap_or(Time::MAX).min(now.after(lease.time)))
     }

@@ -2,10 +2,13 @@
 #![forbid(unsafe_code)]
 
 use super::Group;
-use super::fence::FencedBy;
+use super::fence::{Cause, FencedBy};
 use super::flight::Ticket;
+use super::lane::Lane;
 use super::outcome::Failure;
+use super::record::Batch;
 use super::settling::Who;
+use super::shared::{Ask, Hand};
 use crate::sync::{Arc, Weak};
 use std::fmt;
 use std::ops::Range;
@@ -62,27 +65,95 @@ fn spelled(offsets: &Range<u64>) -> String {
 
 /// A group, to those who settle and know nothing of its records.
 pub(super) trait Settles: Send + Sync {
-    fn ack(&self, partition: u32, ticket: Ticket, through: Option<u64>) -> Result<(), SettleError>;
-    fn nack(&self, partition: u32, ticket: Ticket, from: Option<u64>, failure: Failure) -> Result<(), SettleError>;
-    fn extend(&self, partition: u32, ticket: Ticket, by: Duration) -> Result<Duration, SettleError>;
-    fn release(&self, partition: u32, ticket: Ticket);
+    fn ack(&self, partition: u32, bond: &Bond, through: Option<u64>) -> Result<(), SettleError>;
+    fn nack(&self, partition: u32, bond: &Bond, from: Option<u64>, failure: Failure) -> Result<(), SettleError>;
+    fn extend(&self, partition: u32, bond: &Bond, by: Duration) -> Result<Duration, SettleError>;
+    fn release(&self, partition: u32, bond: &Bond);
 }
 
 impl<T: Send + Sync + 'static> Settles for Group<T> {
-    fn ack(&self, partition: u32, ticket: Ticket, through: Option<u64>) -> Result<(), SettleError> {
-        self.ack(&self.lanes[partition as usize], Who::Batch(ticket), through)
+    fn ack(&self, partition: u32, bond: &Bond, through: Option<u64>) -> Result<(), SettleError> {
+        self.ack_batch(&self.lanes[partition as usize], bond, through)
     }
 
-    fn nack(&self, partition: u32, ticket: Ticket, from: Option<u64>, failure: Failure) -> Result<(), SettleError> {
-        self.nack(&self.lanes[partition as usize], Who::Batch(ticket), from, Some(failure), None).map(drop)
+    fn nack(&self, partition: u32, bond: &Bond, from: Option<u64>, failure: Failure) -> Result<(), SettleError> {
+        self.nack_batch(&self.lanes[partition as usize], bond, (from, failure), None)
     }
 
-    fn extend(&self, partition: u32, ticket: Ticket, by: Duration) -> Result<Duration, SettleError> {
-        self.extend(&self.lanes[partition as usize], ticket, by)
+    fn extend(&self, partition: u32, bond: &Bond, by: Duration) -> Result<Duration, SettleError> {
+        self.extend_batch(&self.lanes[partition as usize], bond, by)
     }
 
-    fn release(&self, partition: u32, ticket: Ticket) {
-        self.release(&self.lanes[partition as usize], ticket);
+    fn release(&self, partition: u32, bond: &Bond) {
+        self.release_batch(&self.lanes[partition as usize], bond);
+    }
+}
+
+/// What was handed out at once.
+#[derive(Clone, Debug)]
+pub(super) struct Bond {
+    pub(super) ticket: Ticket,
+    pub(super) tie: Tie,
+}
+
+/// By what it is known.
+#[derive(Clone, Debug)]
+pub(super) enum Tie {
+    /// The lane has one holder: by the ticket.
+    Flight,
+    /// Members share it: by the hand that it is in.
+    Claim(Arc<Hand>),
+    /// It is a letter: by its number.
+    Letter(u64),
+}
+
+impl<T: Send + Sync + 'static> Group<T> {
+    pub(super) fn ack_batch(&self, lane: &Lane<T>, bond: &Bond, through: Option<u64>) -> Result<(), SettleError> {
+        let Bond { ticket, tie } = bond;
+        let acked = match tie {
+            Tie::Flight => return self.ack(lane, Who::Batch(*ticket), through),
+            Tie::Claim(hand) => self.settle_claim(lane, hand, Some(*ticket), Ask::Ack(through), None),
+            Tie::Letter(number) => self.settle_letter(lane, *number, Ask::Ack(through)),
+        };
+        acked.map_err(|refusal| self.refused(lane, Who::Batch(*ticket), through, refusal))
+    }
+
+    pub(super) fn nack_batch(
+        &self,
+        lane: &Lane<T>,
+        bond: &Bond,
+        (from, failure): (Option<u64>, Failure),
+        in_hand: Option<&Batch<'_, T>>,
+    ) -> Result<(), SettleError> {
+        let Bond { ticket, tie } = bond;
+        let who = Who::Batch(*ticket);
+        let nacked = match tie {
+            Tie::Flight => return self.nack(lane, who, from, Some(failure), in_hand).map(drop),
+            Tie::Claim(hand) => {
+                self.settle_claim(lane, hand, Some(*ticket), Ask::Nack(from, Cause::Failed(failure)), in_hand)
+            }
+            Tie::Letter(number) => self.settle_letter(lane, *number, Ask::Nack(from, Cause::Failed(failure))),
+        };
+        nacked.map_err(|refusal| self.refused(lane, who, from, refusal))
+    }
+
+    pub(super) fn extend_batch(&self, lane: &Lane<T>, bond: &Bond, by: Duration) -> Result<Duration, SettleError> {
+        let Bond { ticket, tie } = bond;
+        let extended = match tie {
+            Tie::Flight => return self.extend(lane, *ticket, by),
+            Tie::Claim(hand) => self.extend_claim(lane, (hand, *ticket), by),
+            Tie::Letter(number) => self.extend_letter(lane, *number, by),
+        };
+        extended.map_err(|refusal| self.refused(lane, Who::Batch(*ticket), None, refusal))
+    }
+
+    pub(super) fn release_batch(&self, lane: &Lane<T>, bond: &Bond) {
+        let ask = Ask::GiveBack(FencedBy::Rewound);
+        let _void = match &bond.tie {
+            Tie::Flight => return self.release(lane, bond.ticket),
+            Tie::Claim(hand) => self.settle_claim(lane, hand, Some(bond.ticket), ask, None),
+            Tie::Letter(number) => self.settle_letter(lane, *number, ask),
+        };
     }
 }
 
@@ -90,13 +161,13 @@ impl<T: Send + Sync + 'static> Settles for Group<T> {
 pub(super) struct Loan {
     pub(super) home: Weak<dyn Settles>,
     pub(super) partition: u32,
-    pub(super) ticket: Ticket,
+    pub(super) bond: Bond,
 }
 
 impl Loan {
     pub(super) fn extend(&self, by: Duration) -> Result<Duration, FencedBy> {
         let home = self.home.upgrade().ok_or(FencedBy::Deleted)?;
-        home.extend(self.partition, self.ticket, by).map_err(|error| match error {
+        home.extend(self.partition, &self.bond, by).map_err(|error| match error {
             SettleError::Fenced { reason, .. } => reason,
             SettleError::NotInFlight { .. } => FencedBy::AlreadyAcked,
         })
@@ -105,7 +176,7 @@ impl Loan {
 
 impl fmt::Debug for Loan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Loan").field(&self.ticket).finish()
+        f.debug_tuple("Loan").field(&self.bond.ticket).finish()
     }
 }
 
@@ -113,7 +184,8 @@ impl fmt::Debug for Loan {
 /// when its consumer is gone.
 ///
 /// Not for work on several batches of one partition at the same time: an ack covers all that was handed out of the partition before,
-/// done or not. Acknowledge in the order of the offsets, or give each thread a partition of its own.
+/// done or not. Acknowledge in the order of the offsets, or give each thread a partition of its own. In a
+/// [work queue](crate::Order::Shared) it is for just that: there a receipt is about its own records and no others.
 ///
 /// Dropped, it releases what it has: that is handed out again, and is no failed attempt. [Given up](Self::leave_in_flight), or
 /// forgotten ([`std::mem::forget`]), it leaves it in flight until the group's [lease](crate::GroupConfig::lease) is over, or its
@@ -143,17 +215,17 @@ pub struct Receipt {
     topic: Arc<str>,
     group: Arc<str>,
     partition: u32,
-    ticket: Option<Ticket>,
+    bond: Option<Bond>,
 }
 
 impl Receipt {
-    pub(super) fn new<T: Send + Sync + 'static>(group: &Arc<Group<T>>, partition: u32, ticket: Option<Ticket>) -> Self {
+    pub(super) fn new<T: Send + Sync + 'static>(group: &Arc<Group<T>>, partition: u32, bond: Option<Bond>) -> Self {
         let home: Weak<Group<T>> = Arc::downgrade(group);
-        Receipt { home, topic: group.home.topic.clone(), group: group.name.clone(), partition, ticket }
+        Receipt { home, topic: group.home.topic.clone(), group: group.name.clone(), partition, bond }
     }
 
     /// The group, if there is one still. With it goes everything that was in flight.
-    fn home(&self, ticket: Ticket) -> Result<Arc<dyn Settles>, SettleError> {
+    fn home(&self, Bond { ticket, .. }: &Bond) -> Result<Arc<dyn Settles>, SettleError> {
         self.home.upgrade().ok_or_else(|| SettleError::Fenced {
             topic: self.topic.clone(),
             group: self.group.clone(),
@@ -170,18 +242,18 @@ impl Receipt {
 
     /// The offsets it was made out for.
     pub fn offsets(&self) -> Range<u64> {
-        self.ticket.map_or(0..0, |ticket| ticket.from.get()..ticket.to.get())
+        self.bond.as_ref().map_or(0..0, |bond| bond.ticket.from.get()..bond.ticket.to.get())
     }
 
-    /// Everything is done, and with it all that was handed out of the partition before, whether its receipt was used or not. Stored when
+    /// Everything is done, and with it (but in a work queue) all that was handed out of the partition before, whether its receipt was used or not. Stored when
     /// this returns; short, and waits for nobody. Of nothing: nothing happens.
     ///
     /// # Errors
     ///
     /// It does not count any more; see [`SettleError::Fenced`]. Nothing has changed.
     pub fn ack(mut self) -> Result<(), SettleError> {
-        let Some(ticket) = self.ticket.take() else { return Ok(()) };
-        self.home(ticket)?.ack(self.partition, ticket, None)
+        let Some(bond) = self.bond.take() else { return Ok(()) };
+        self.home(&bond)?.ack(self.partition, &bond, None)
     }
 
     /// Everything up to `offset` is done; the rest stays in flight.
@@ -190,9 +262,9 @@ impl Receipt {
     ///
     /// As [`Receipt::ack`], and [`SettleError::NotInFlight`] if the offset is none of these, or done before.
     pub fn ack_through(&mut self, offset: u64) -> Result<(), SettleError> {
-        match self.ticket {
+        match &self.bond {
             None => Ok(()),
-            Some(ticket) => self.home(ticket)?.ack(self.partition, ticket, Some(offset)),
+            Some(bond) => self.home(bond)?.ack(self.partition, bond, Some(offset)),
         }
     }
 
@@ -203,8 +275,8 @@ impl Receipt {
     ///
     /// As [`Receipt::ack`].
     pub fn nack(mut self, failure: Failure) -> Result<(), SettleError> {
-        let Some(ticket) = self.ticket.take() else { return Ok(()) };
-        self.home(ticket)?.nack(self.partition, ticket, None, failure)
+        let Some(bond) = self.bond.take() else { return Ok(()) };
+        self.home(&bond)?.nack(self.partition, &bond, None, failure)
     }
 
     /// The record at `offset` failed: what is before it is done, as by an [ack up to there](Self::ack_through), what is behind it
@@ -214,10 +286,10 @@ impl Receipt {
     ///
     /// As [`Receipt::ack_through`].
     pub fn nack_from(&mut self, offset: u64, failure: Failure) -> Result<(), SettleError> {
-        let Some(ticket) = self.ticket else { return Ok(()) };
-        let nacked = self.home(ticket)?.nack(self.partition, ticket, Some(offset), failure);
+        let Some(bond) = &self.bond else { return Ok(()) };
+        let nacked = self.home(bond)?.nack(self.partition, bond, Some(offset), failure);
         if nacked.is_ok() {
-            self.ticket = None;
+            self.bond = None;
         }
         nacked
     }
@@ -231,20 +303,21 @@ impl Receipt {
     ///
     /// As [`Receipt::ack`].
     pub fn extend(&self, by: Duration) -> Result<Duration, SettleError> {
-        self.ticket.map_or(Ok(Duration::ZERO), |ticket| self.home(ticket)?.extend(self.partition, ticket, by))
+        let Some(bond) = &self.bond else { return Ok(Duration::ZERO) };
+        self.home(bond)?.extend(self.partition, bond, by)
     }
 
     /// Gives the receipt up, and leaves in flight what it is for: for who acknowledges by offset
     /// ([`Consumer::ack_through`](crate::Consumer::ack_through)), or wants the lease to decide.
     pub fn leave_in_flight(mut self) {
-        self.ticket = None;
+        self.bond = None;
     }
 }
 
 impl Drop for Receipt {
     fn drop(&mut self) {
-        if let (Some(ticket), Some(home)) = (self.ticket.take(), self.home.upgrade()) {
-            home.release(self.partition, ticket);
+        if let (Some(bond), Some(home)) = (self.bond.take(), self.home.upgrade()) {
+            home.release(self.partition, &bond);
         }
     }
 }

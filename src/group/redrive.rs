@@ -16,10 +16,15 @@
 //! refused, as after a seek. Locks nest as control, queue, store; under none of them runs user code.
 #![forbid(unsafe_code)]
 
+mod polled;
+
+pub(super) use polled::Posted;
+
 use super::Group;
 use super::contain::{contain, drop_contained};
 use super::error::ControlError;
 use super::executor::{Step, Turn};
+use super::fence::FencedBy;
 use super::handler::{Deliver, Interrupt, Verdict};
 use super::lane::Lane;
 use super::letters::{Letter, Letters};
@@ -27,9 +32,11 @@ use super::outcome::{Failure, Outcome};
 use super::pick::Pick;
 use super::record::{Batch, Lent};
 use super::settle::{Settled, settle};
+use super::stats::Tally;
 use super::word::LaneWord;
 use crate::sync::{Arc, Mutex, MutexGuard, lock};
 use crate::time::Time;
+use polled::Out;
 use std::collections::VecDeque;
 use std::fmt;
 use std::time::Duration;
@@ -57,6 +64,8 @@ struct Entry<T> {
     failures: u32,
     /// When it is tried again.
     due: Option<Time>,
+    /// It is in a consumer's hands.
+    out: Option<Out>,
 }
 
 impl<T> Clone for Entry<T> {
@@ -66,16 +75,23 @@ impl<T> Clone for Entry<T> {
 }
 
 /// The queue of one lane.
-pub(super) struct Redrives<T>(Mutex<Queue<T>>);
+pub(super) struct Redrives<T> {
+    queue: Mutex<Queue<T>>,
+    /// What consumers made of letters.
+    pub(super) tally: Tally,
+}
 
 struct Queue<T> {
     entries: VecDeque<Entry<T>>,
     last: u64,
+    /// What has become of those that consumers had.
+    past: VecDeque<(u64, FencedBy)>,
 }
 
 impl<T> Default for Redrives<T> {
     fn default() -> Self {
-        Redrives(Mutex::new(Queue { entries: VecDeque::new(), last: 0 }))
+        let queue = Queue { entries: VecDeque::new(), last: 0, past: VecDeque::new() };
+        Redrives { queue: Mutex::new(queue), tally: Tally::default() }
     }
 }
 
@@ -93,7 +109,7 @@ impl<T> fmt::Debug for Redrives<T> {
 
 impl<T> Redrives<T> {
     fn lock(&self) -> MutexGuard<'_, Queue<T>> {
-        lock(&self.0)
+        lock(&self.queue)
     }
 
     /// How many are queued, the one in hand included.
@@ -129,7 +145,7 @@ impl<T> Redrives<T> {
 
     /// Whether a step would hand something over without waiting for a time.
     pub(super) fn is_ready(&self) -> bool {
-        self.lock().entries.front().is_some_and(|head| head.due.is_none())
+        self.lock().entries.front().is_some_and(|head| head.due.is_none() && head.out.is_none())
     }
 
     fn letters(&self) -> Vec<Letter> {
@@ -172,11 +188,11 @@ impl<T: Send + Sync + 'static> Lane<T> {
             return None;
         }
         let mut queue = self.redrives.lock();
-        let Queue { entries, last } = &mut *queue;
+        let Queue { entries, last, .. } = &mut *queue;
         let (taken, no_room) = store.take(letters, bound.saturating_sub(entries.len()));
         let entry = |letter: Letter| {
             *last += 1;
-            letter.record().map(|value| Entry { ticket: *last, value, letter, failures: 0, due: None })
+            letter.record().map(|value| Entry { ticket: *last, value, letter, failures: 0, due: None, out: None })
         };
         let before = entries.len();
         entries.extend(taken.into_iter().filter_map(entry));
@@ -279,6 +295,9 @@ pub(super) fn serve<T: Send + Sync + 'static, D: Deliver<T>>(
 ) -> Step {
     let nothing = Step::Worked { handled: 0, more: true };
     let Some(head) = lane.redrives.head() else { return nothing };
+    if head.out.is_some() {
+        return Step::Waits; // it is in a consumer's hands, who rings when it is settled
+    }
     if let Some(until) = head.due.filter(|until| group.clock.now() < *until) {
         return Step::Backoff { until };
     }

@@ -195,7 +195,7 @@ impl<T: Send + Sync + 'static> Group<T> {
     }
 
     /// Any number, where the pauses of this group have jitter. User code.
-    fn roll(&self) -> u64 {
+    pub(super) fn roll(&self) -> u64 {
         let dice = || contain(|| self.random.next_u64()).unwrap_or(0);
         if self.config.retry.has_jitter() { dice() } else { 0 }
     }
@@ -239,7 +239,7 @@ impl<T: Send + Sync + 'static> Group<T> {
     }
 
     #[cold]
-    fn refused(&self, lane: &Lane<T>, who: Who, offset: Option<u64>, refusal: Refusal) -> SettleError {
+    pub(super) fn refused(&self, lane: &Lane<T>, who: Who, offset: Option<u64>, refusal: Refusal) -> SettleError {
         let (topic, group, partition) = (self.home.topic.clone(), self.name.clone(), lane.partition);
         match (refusal, who) {
             (Refusal::Fenced(reason), Who::Batch(ticket)) => {

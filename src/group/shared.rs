@@ -39,13 +39,17 @@ mod hand;
 mod keyed;
 mod keys;
 mod lane;
+mod polled;
+mod pull;
 mod run;
 mod settle;
 mod slot;
 mod task;
 
 pub(super) use due::Ending;
-pub(super) use hand::{Grasp, Progress};
+pub(super) use hand::{Grasp, Hand, Progress};
+pub(super) use polled::Ask;
+pub(super) use pull::{Picked, Stall};
 pub(super) use task::ShareTask;
 
 use super::claims::Claims;
@@ -54,7 +58,6 @@ use super::stats::Tally;
 use crate::ring::Gate;
 use crate::sync::{Arc, Mutex, lock};
 use failed::Failed;
-use hand::Hand;
 use std::fmt;
 
 /// What a lane has of its own where members share it.

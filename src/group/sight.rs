@@ -103,8 +103,8 @@ pub enum Standing {
         /// How long it still has to wait; zero: it is due.
         wait: Duration,
     },
-    /// Letters are queued to be handed over again, before anything else of the partition that a handler is called for: they
-    /// wait for a member with a handler, and this one is a consumer.
+    /// Letters are queued to be handed over again, before anything else of the partition: they wait for the next poll of this
+    /// consumer.
     LettersWait {
         /// The consumer.
         member: Arc<str>,
@@ -148,7 +148,7 @@ impl fmt::Display for Standing {
                 write!(f, "its record has failed {times} and is tried again in {}", Span(*wait))
             }
             Standing::LettersWait { member } => {
-                write!(f, "redriven letters wait for a member with a handler, and '{member}' polls")
+                write!(f, "redriven letters wait for the next poll of '{member}'")
             }
             Standing::Moving { from, to: Some(to) } => {
                 write!(f, "it moves from '{from}', who has it in hand, to '{to}'")
@@ -242,8 +242,8 @@ impl<T: Send + Sync + 'static> Group<T> {
         }
         let mut hung = None;
         match lane.shared.as_ref().and_then(|shared| shared.holder(lane.gate.position())) {
-            Some((member, true)) => return Ok(Standing::AtWork { member }),
-            Some((member, false)) => hung = Some(member),
+            Some((standing, true)) => return Ok(standing),
+            Some((standing, false)) => hung = Some(standing),
             None => {}
         }
         if word.is_held() && word.owner() != word.target() {
@@ -253,6 +253,9 @@ impl<T: Send + Sync + 'static> Group<T> {
         let Some(member) = named(word.owner()) else { return Ok(Standing::NoMember) };
         if serving != 0 {
             return Ok(Standing::AtWork { member });
+        }
+        if let Some(member) = lane.redrives.out_with().and_then(named) {
+            return Ok(Standing::InFlight { member, records: 1 });
         }
         let (records, ..) = lane.in_flight(lane.gate.position());
         if records > 0 {
@@ -279,8 +282,8 @@ impl<T: Send + Sync + 'static> Group<T> {
         if let Some((attempts, wait)) = if word.redrives() { lane.redrives.retrying(now) } else { own() } {
             return Ok(Standing::Retrying { attempts, wait });
         }
-        if let Some(member) = hung {
-            return Ok(Standing::AtWork { member });
+        if let Some(standing) = hung {
+            return Ok(standing);
         }
         let executor = seat.map_or(0, |seat| seat.executor().get());
         let own = self.served_by(executor).map(|partition| (self.name.clone(), partition));

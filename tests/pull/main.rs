@@ -8,6 +8,7 @@ mod bury;
 mod hostile;
 mod inside;
 mod leases;
+mod letters;
 mod moves;
 mod pauses;
 mod prompt;

@@ -6,6 +6,10 @@ use crate::group::flight::Ticket;
 use crate::group::handing::{Handed, Look, Next};
 use crate::group::home::Home;
 use crate::group::lane::Lane;
+use crate::group::letters::Letter;
+use crate::group::receipt::{Bond, Tie};
+use crate::group::redrive::Posted;
+use crate::group::shared::Picked;
 use crate::log::{Gap, Read};
 use crate::ring::{Peek, Reader};
 use crate::sync::Arc;
@@ -22,9 +26,11 @@ const TRIES: usize = 8;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PollError {
-    /// The group was deleted or its topic, or its broker closed: drop the consumer.
+    /// The group was deleted or its topic, or its broker closed, or this consumer was put out
+    /// ([`Straggler::Evict`](crate::Straggler::Evict)): drop it.
     #[error(
-        "consumer '{consumer}' of group '{group}' of topic '{topic}' gets no more records: the group was deleted, or its broker closed"
+        "consumer '{consumer}' of group '{group}' of topic '{topic}' gets no more records: the group was deleted, or its broker closed, \
+         or it was put out as a straggler"
     )]
     Closed {
         /// The topic.
@@ -38,13 +44,25 @@ pub enum PollError {
 
 /// A batch that was handed out.
 #[derive(Debug)]
-pub(super) struct Catch {
+pub(super) struct Catch<T> {
     pub(super) hand: usize,
-    pub(super) ticket: Ticket,
+    /// It is a letter that was sent back, with its record.
+    pub(super) letter: Option<(Letter, Arc<T>)>,
+    pub(super) bond: Bond,
     pub(super) failed: Vec<(Range<u64>, u32)>,
     pub(super) lost: u64,
     /// What the records have in common, under a lease.
     pub(super) home: Option<Home>,
+}
+
+impl<T> Catch<T> {
+    pub(super) fn len(&self) -> usize {
+        self.bond.ticket.to.since(self.bond.ticket.from) as usize
+    }
+
+    pub(super) fn offsets(&self) -> Range<u64> {
+        self.bond.ticket.from.get()..self.bond.ticket.to.get()
+    }
 }
 
 impl<T: Send + Sync + 'static> Consumer<T> {
@@ -52,7 +70,8 @@ impl<T: Send + Sync + 'static> Consumer<T> {
     /// `wait` is over, by the broker's clock. (`Duration::MAX`: for ever.) Partitions have their turns. A batch never spans
     /// the pages of a partition, so it may be shorter than what is there. With a `max` of 0 it is empty, at once.
     ///
-    /// Each record comes in the order of its offset, after all that is in flight. A record whose next failure would bury it
+    /// Each record comes in the order of its offset, after all that is in flight; in a [work queue](crate::Order::Shared) a batch is
+    /// at most 64 records, and at most the consumer's share. A record whose next failure would bury it
     /// comes alone. On topics that lose by rule a partition is read on over a gap once nothing of it is in flight.
     ///
     /// # Errors
@@ -104,7 +123,12 @@ impl<T: Send + Sync + 'static> Consumer<T> {
         Ok(OwnedBatch::of(self.poll(max, wait)?))
     }
 
-    fn find(&mut self, max: usize, deadline: Deadline, cancel: Option<&Canceller>) -> Result<Option<Catch>, PollError> {
+    fn find(
+        &mut self,
+        max: usize,
+        deadline: Deadline,
+        cancel: Option<&Canceller>,
+    ) -> Result<Option<Catch<T>>, PollError> {
         let bell = self.sleeper.bell().clone();
         let _registered = cancel.map(|cancel| cancel.register(&bell));
         loop {
@@ -139,8 +163,7 @@ impl<T: Send + Sync + 'static> Consumer<T> {
     fn sleep(&mut self, until: Option<Time>) -> Wait {
         let Consumer { group, id, left, sleeper, hands, doorbell, .. } = self;
         // What comes to lanes of others is no news. A lane that becomes its own while it sleeps rings, and the ring is kept.
-        let own = hands.iter().filter(|hand| hand.lane.word.load().is_of(*id));
-        let own: Vec<&Hand<T>> = own.collect();
+        let own: Vec<&Hand<T>> = hands.iter().filter(|hand| hand.is_of(*id)).collect();
         let events = own.iter().map(|hand| hand.lane.log.not_empty());
         // A lease that is over wakes too: then there is something to hand out.
         let leases = hands.iter().filter_map(|hand| group.has_more(&hand.lane, *id).err().flatten());
@@ -153,18 +176,38 @@ impl<T: Send + Sync + 'static> Consumer<T> {
     }
 
     /// A batch of one lane; else when to look again.
-    fn catch(&mut self, at: usize, max: usize) -> Result<Catch, Option<Time>> {
-        let Hand { lane, reader } = &mut self.hands[at];
+    fn catch(&mut self, at: usize, max: usize) -> Result<Catch<T>, Option<Time>> {
+        let Hand { lane, reader, stall } = &mut self.hands[at];
+        let first_failed = |ticket: &Ticket, failures| {
+            let first = ticket.from.get();
+            if failures > 0 { vec![(first..first + 1, failures)] } else { Vec::new() }
+        };
+        let letter_due = match self.group.poll_letter(lane, self.id) {
+            Ok(Posted { letter, value, failures, number, ticket }) => {
+                let (failed, bond) = (first_failed(&ticket, failures), Bond { ticket, tie: Tie::Letter(number) });
+                let home = self.group.lent(lane.partition, bond.clone());
+                return Ok(Catch { hand: at, letter: Some((letter, value)), bond, failed, lost: 0, home });
+            }
+            Err(due) => due,
+        };
+        let sooner = |due: Option<Time>| earlier(due, letter_due);
+        if let Some(stall) = stall {
+            let picked = self.group.pick(lane, reader, stall, max).map_err(sooner)?;
+            let Picked { ticket, hand, failures } = picked;
+            let (failed, bond) = (first_failed(&ticket, failures), Bond { ticket, tie: Tie::Claim(hand) });
+            let home = self.group.lent(lane.partition, bond.clone());
+            return Ok(Catch { hand: at, letter: None, bond, failed, lost: 0, home });
+        }
         for _ in 0..TRIES {
             let next = match self.group.look(lane, self.id, max) {
                 Look::Next(next) => next,
-                Look::Until(time) => return Err(Some(time)),
+                Look::Until(time) => return Err(sooner(Some(time))),
                 Look::Again => continue,
                 Look::Nothing if !lane.word.load().is_of(self.id) => {
                     reader.release(); // another's, for how long nobody knows
-                    return Err(None);
+                    return Err(sooner(None));
                 }
-                Look::Nothing => return Err(None),
+                Look::Nothing => return Err(sooner(None)),
             };
             if reader.position() != next.from {
                 reader.jump(next.from);
@@ -185,15 +228,16 @@ impl<T: Send + Sync + 'static> Consumer<T> {
                 self.group.tell(lane.partition, gap);
             }
             if let Some(Handed { ticket, failed, lost }) = handed {
-                let home = self.group.lent(lane.partition, ticket);
-                return Ok(Catch { hand: at, ticket, failed, lost, home });
+                let bond = Bond { ticket, tie: Tie::Flight };
+                let home = self.group.lent(lane.partition, bond.clone());
+                return Ok(Catch { hand: at, letter: None, bond, failed, lost, home });
             }
             reader.put_down();
             if none {
-                return Err(None);
+                return Err(sooner(None));
             }
         }
-        Err(None)
+        Err(sooner(None))
     }
 }
 

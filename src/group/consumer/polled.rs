@@ -3,10 +3,10 @@
 
 use super::poll::Catch;
 use super::{Consumer, Hand};
+use crate::group::contain::drop_contained;
 use crate::group::outcome::Failure;
-use crate::group::receipt::{Receipt, SettleError};
+use crate::group::receipt::{Receipt, SettleError, Tie};
 use crate::group::record::{Batch, Lent, Record};
-use crate::group::settling::Who;
 use std::fmt;
 use std::ops::Range;
 use std::time::Duration;
@@ -19,17 +19,17 @@ use std::time::Duration;
 #[must_use = "dropping a batch releases it"]
 pub struct Polled<'a, T: Send + Sync + 'static> {
     consumer: &'a mut Consumer<T>,
-    catch: Option<Catch>,
+    catch: Option<Catch<T>>,
 }
 
 impl<'a, T: Send + Sync + 'static> Polled<'a, T> {
-    pub(super) fn new(consumer: &'a mut Consumer<T>, catch: Option<Catch>) -> Self {
+    pub(super) fn new(consumer: &'a mut Consumer<T>, catch: Option<Catch<T>>) -> Self {
         Polled { consumer, catch }
     }
 
     /// How many records; 0 if the wait was over first.
     pub fn len(&self) -> usize {
-        self.catch.as_ref().map_or(0, |catch| catch.ticket.to.since(catch.ticket.from) as usize)
+        self.catch.as_ref().map_or(0, Catch::len)
     }
 
     /// Whether there are none.
@@ -44,14 +44,17 @@ impl<'a, T: Send + Sync + 'static> Polled<'a, T> {
 
     /// The offsets, which follow each other without a gap.
     pub fn offsets(&self) -> Range<u64> {
-        self.catch.as_ref().map_or(0..0, |catch| catch.ticket.from.get()..catch.ticket.to.get())
+        self.catch.as_ref().map_or(0..0, Catch::offsets)
     }
 
-    fn batch<'s>(&'s self, catch: &'s Catch) -> Batch<'s, T> {
-        let Hand { lane, reader } = &self.consumer.hands[catch.hand];
-        let run = reader.lent(catch.ticket.to.since(catch.ticket.from) as usize);
+    fn batch<'s>(&'s self, catch: &'s Catch<T>) -> Batch<'s, T> {
+        let Hand { lane, reader, .. } = &self.consumer.hands[catch.hand];
+        let lent = match &catch.letter {
+            Some((letter, value)) => Lent::Redriven(&**value, letter),
+            None => Lent::Run(reader.lent(catch.len())),
+        };
         let home = catch.home.as_ref().unwrap_or(&self.consumer.group.home);
-        Batch { lent: Lent::Run(run), home, partition: lane.partition, attempt: 1, lost: catch.lost }
+        Batch { lent, home, partition: lane.partition, attempt: 1, lost: catch.lost }
     }
 
     /// The record at `index`; `None` if there are not so many.
@@ -65,7 +68,7 @@ impl<'a, T: Send + Sync + 'static> Polled<'a, T> {
         PolledIter { of: self.catch.as_ref().map(|catch| (catch, self.batch(catch))), at: 0 }
     }
 
-    /// All of it is done, and with it all that was handed out of the partition before. Stored when this returns; short, and waits
+    /// All of it is done, and with it (but in a work queue) all that was handed out of the partition before. Stored when this returns; short, and waits
     /// for nobody.
     ///
     /// # Errors
@@ -75,11 +78,16 @@ impl<'a, T: Send + Sync + 'static> Polled<'a, T> {
     pub fn ack(mut self) -> Result<(), SettleError> {
         let Some(catch) = self.catch.take() else { return Ok(()) };
         let Consumer { group, hands, .. } = &mut *self.consumer;
-        let Hand { lane, reader } = &mut hands[catch.hand];
-        reader.advance(catch.ticket.to);
-        let acked = group.ack(lane, Who::Batch(catch.ticket), None);
-        if acked.is_err() {
-            lane.log.gone_on(catch.ticket.from, catch.ticket.to); // others may have gone past it meanwhile
+        let Hand { lane, reader, .. } = &mut hands[catch.hand];
+        let (from, to) = (catch.bond.ticket.from, catch.bond.ticket.to);
+        if catch.letter.is_some() {
+            return group.ack_batch(lane, &catch.bond, None);
+        }
+        reader.advance(to);
+        reader.put_down();
+        let acked = group.ack_batch(lane, &catch.bond, None);
+        if acked.is_err() || matches!(catch.bond.tie, Tie::Claim(_)) {
+            lane.log.gone_on(from, to); // others may have gone past it meanwhile
         }
         acked
     }
@@ -92,7 +100,7 @@ impl<'a, T: Send + Sync + 'static> Polled<'a, T> {
     pub fn ack_through(&mut self, offset: u64) -> Result<(), SettleError> {
         let Some(catch) = &self.catch else { return Ok(()) };
         let lane = &self.consumer.hands[catch.hand].lane;
-        self.consumer.group.ack(lane, Who::Batch(catch.ticket), Some(offset))
+        self.consumer.group.ack_batch(lane, &catch.bond, Some(offset))
     }
 
     /// It failed, all of it: each record counts a failed attempt and comes again after the group's backoff, until its attempts are
@@ -125,7 +133,7 @@ impl<'a, T: Send + Sync + 'static> Polled<'a, T> {
     fn fail(&self, from: Option<u64>, failure: Failure) -> Result<(), SettleError> {
         let Some(catch) = &self.catch else { return Ok(()) };
         let (group, lane) = (&self.consumer.group, &self.consumer.hands[catch.hand].lane);
-        group.nack(lane, Who::Batch(catch.ticket), from, Some(failure), Some(&self.batch(catch))).map(drop)
+        group.nack_batch(lane, &catch.bond, (from, failure), Some(&self.batch(catch)))
     }
 
     /// Has the lease of all that is in flight in the partition last for `by` from now on, as far as
@@ -138,26 +146,34 @@ impl<'a, T: Send + Sync + 'static> Polled<'a, T> {
     /// As [`ack`](Self::ack).
     pub fn extend(&self, by: Duration) -> Result<Duration, SettleError> {
         let Some(catch) = &self.catch else { return Ok(Duration::ZERO) };
-        self.consumer.group.extend(&self.consumer.hands[catch.hand].lane, catch.ticket, by)
+        self.consumer.group.extend_batch(&self.consumer.hands[catch.hand].lane, &catch.bond, by)
     }
 
     /// Ends the borrow and leaves the records in flight, to be settled with the receipt: so the consumer can poll on.
     pub fn detach(mut self) -> Receipt {
-        let ticket = self.catch.as_ref().map(|catch| catch.ticket);
+        let bond = self.catch.as_ref().map(|catch| catch.bond.clone());
         let partition = self.partition().unwrap_or(0);
         self.put_down();
-        Receipt::new(&self.consumer.group, partition, ticket)
+        Receipt::new(&self.consumer.group, partition, bond)
     }
 
     /// The records are not looked at any more.
     fn put_down(&mut self) {
         if let Some(catch) = self.catch.take() {
-            self.consumer.hands[catch.hand].reader.put_down();
+            let Hand { lane, reader, stall } = &mut self.consumer.hands[catch.hand];
+            if let Some(letter) = catch.letter {
+                drop_contained(letter);
+                return;
+            }
+            reader.put_down();
+            if stall.is_some() {
+                lane.log.gone_on(catch.bond.ticket.from, catch.bond.ticket.to); // what of it is done already
+            }
         }
     }
 }
 
-fn attempted<'a, T>(catch: &Catch, record: Record<'a, T>) -> Record<'a, T> {
+fn attempted<'a, T>(catch: &Catch<T>, record: Record<'a, T>) -> Record<'a, T> {
     let offset = record.offset();
     let at = catch.failed.partition_point(|(which, _)| which.end <= offset);
     let failed = catch.failed.get(at).filter(|(which, _)| which.start <= offset).map_or(0, |(_, times)| *times);
@@ -167,7 +183,7 @@ fn attempted<'a, T>(catch: &Catch, record: Record<'a, T>) -> Record<'a, T> {
 /// The records of a [`Polled`] batch, in order.
 #[derive(Debug)]
 pub struct PolledIter<'s, T: Send + Sync + 'static> {
-    of: Option<(&'s Catch, Batch<'s, T>)>,
+    of: Option<(&'s Catch<T>, Batch<'s, T>)>,
     at: usize,
 }
 
@@ -200,9 +216,9 @@ impl<'s, T: Send + Sync + 'static> IntoIterator for &'s Polled<'_, T> {
 impl<T: Send + Sync + 'static> Drop for Polled<'_, T> {
     fn drop(&mut self) {
         if let Some(catch) = self.catch.take() {
-            let Hand { lane, reader } = &mut self.consumer.hands[catch.hand];
-            self.consumer.group.release(lane, catch.ticket);
-            reader.put_down();
+            self.consumer.group.release_batch(&self.consumer.hands[catch.hand].lane, &catch.bond);
+            self.catch = Some(catch);
+            self.put_down();
         }
     }
 }

@@ -58,7 +58,7 @@ impl<T: Send + Sync + 'static> Pollable for Consumer<T> {
     fn events<'a>(&'a self, into: &mut Vec<&'a Event>) {
         into.push(&self.doorbell.rung);
         // What comes to lanes of others is no news, and the bell says when one becomes its own.
-        let own = self.hands.iter().filter(|hand| hand.lane.word.load().is_of(self.id));
+        let own = self.hands.iter().filter(|hand| hand.is_of(self.id));
         into.extend(own.map(|hand| hand.lane.log.not_empty()));
     }
 
@@ -103,7 +103,7 @@ impl<T: Send + Sync + 'static> Consumer<T> {
         self.set_alarm(None, waker);
         for hand in 0..self.hands.len() {
             // Where it is not ours the bell says so when it is, and what producers do there is no news before.
-            if self.hands[hand].lane.word.load().is_of(self.id) {
+            if self.hands[hand].is_of(self.id) {
                 self.set_alarm(Some(hand), waker);
             }
         }

@@ -7,7 +7,7 @@
 
 use super::super::Group;
 use super::super::context::Id;
-use super::super::fence::EXPIRED;
+use super::super::fence::{EXPIRED, FencedBy};
 use super::super::hung::Overdue;
 use super::super::lane::Lane;
 use super::super::lease::{Lease, Straggler};
@@ -189,7 +189,14 @@ impl<T: Send + Sync + 'static> Work<'_, T> {
             return Err(Some(renewed));
         }
         // If it is being settled, its member looks at the time; what is left of it then is looked at soon.
-        hand.end(ticket, |held| held.limit.is_some_and(|limit| limit <= now)).ok_or(Some(now.after(SOON)))
+        let is_over = |held: &InHand| {
+            let over = held.limit.is_some_and(|limit| limit <= now);
+            if over {
+                hand.fated(FencedBy::Expired);
+            }
+            over
+        };
+        hand.end(ticket, is_over).ok_or(Some(now.after(SOON)))
     }
 
     /// The claim has ended: what its handler has acknowledged is done, what it is at has failed once more, and the rest is given back.
@@ -308,8 +315,12 @@ impl<T: Send + Sync + 'static> Work<'_, T> {
         if last.is_none_or(|last| !held.claim().first().precedes(last)) {
             return Some(now.after((age / 8).max(SOON)));
         }
-        let split = hand.end(held.claim().ticket(), |_| true)?;
         let evicts = matches!(self.group.config.sharing.straggler, Straggler::Evict(_));
+        let ends = |_: &InHand| {
+            hand.fated(if evicts { FencedBy::Moved } else { FencedBy::Buried });
+            true
+        };
+        let split = hand.end(held.claim().ticket(), ends)?;
         let ending = self.end(&split, if evicts { End::Evicted } else { End::Straggles }, now, None);
         if evicts {
             self.group.leave(hand.member);

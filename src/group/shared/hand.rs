@@ -37,16 +37,21 @@ use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::hint::{heavy_barrier, light_barrier};
 use crate::sync::{Arc, Mutex, lock};
 use crate::time::{Clock, Time};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 /// Written by its task, and by who ends claims. What is in hand is there until the handler has returned, whatever became of
 /// the claim.
 #[derive(Debug)]
-pub(super) struct Hand {
+pub(in crate::group) struct Hand {
     pub(super) member: MemberId,
     pub(super) name: Arc<str>,
     pub(super) executor: Id,
     left: Arc<AtomicBool>,
+    /// It is that of one batch that a consumer was handed.
+    pub(super) polled: bool,
+    /// What has become of that, for who settles it too late.
+    fate: OnceLock<FencedBy>,
     grip: Mutex<Grip>,
     pub(super) progress: Progress,
 }
@@ -101,7 +106,39 @@ pub(super) enum Settles {
 impl Hand {
     pub(super) fn new(member: MemberId, name: Arc<str>, left: Arc<AtomicBool>, executor: Id) -> Arc<Self> {
         let (grip, progress) = (Mutex::new(Grip::Empty), Progress::default());
-        Arc::new(Hand { member, name, executor, left, grip, progress })
+        let (polled, fate) = (false, OnceLock::new());
+        Arc::new(Hand { member, name, executor, left, polled, fate, grip, progress })
+    }
+
+    /// Another hand of the same consumer.
+    pub(super) fn of_a_batch(&self) -> Arc<Self> {
+        let (name, left, executor) = (self.name.clone(), self.left.clone(), self.executor);
+        let (grip, progress) = (Mutex::new(Grip::Empty), Progress::default());
+        Arc::new(Hand {
+            member: self.member,
+            name,
+            executor,
+            left,
+            polled: true,
+            fate: OnceLock::new(),
+            grip,
+            progress,
+        })
+    }
+
+    /// That has become of it; said once.
+    pub(super) fn fated(&self, fate: FencedBy) {
+        self.fate.get_or_init(|| fate);
+    }
+
+    pub(super) fn fate(&self) -> Option<FencedBy> {
+        self.fate.get().copied()
+    }
+
+    /// Whether its member was told to leave.
+    pub(super) fn has_left(&self) -> bool {
+        // ORD(left:F) Acquire: as where it is set. Pairs with ORD(left:B), ORD(left:C).
+        self.left.load(Ordering::Acquire)
     }
 
     /// Something is about to be claimed. From now on the hand is not empty.
@@ -133,14 +170,17 @@ impl Hand {
 
     /// Whether nothing is in hand, nor about to be.
     pub(super) fn is_empty(&self) -> bool {
-        matches!(*lock(&self.grip), Grip::Empty)
+        match &*lock(&self.grip) {
+            Grip::Empty => true,
+            Grip::Reaching => false,
+            // Nobody is at work there whose return is waited for.
+            Grip::Holds(held) => self.polled && held.over,
+        }
     }
 
     /// Whether its member will do something, of its own accord, that takes the lane on.
     pub(super) fn serves(&self) -> bool {
-        // ORD(left:F) Acquire: as where it is set. Pairs with ORD(left:B), ORD(left:C).
-        let left = self.left.load(Ordering::Acquire);
-        self.held().map_or(!left, |held| !held.over)
+        self.held().map_or(!self.polled && !self.has_left(), |held| !held.over)
     }
 
     fn with<R>(&self, act: impl FnOnce(&mut InHand) -> Option<R>) -> Option<R> {
@@ -201,7 +241,7 @@ impl Hand {
     /// is put down, nobody else ends it.
     pub(super) fn settles(&self, now: Option<Time>) -> Settles {
         let settles = self.with(|held| {
-            if held.over {
+            if held.over || (self.polled && held.settling) {
                 return None;
             }
             if held.limit.zip(now).is_some_and(|(limit, now)| limit <= now) {
@@ -219,6 +259,31 @@ impl Hand {
             (held.given, held.settling) = (given, false);
             Some(())
         });
+    }
+
+    /// As a consumer asks: until when it may be kept, from now on; an error if its time is up. `None`: it is not in hand.
+    pub(super) fn extend(&self, now: Time, by: Duration, longest: Option<Duration>) -> Option<Result<Duration, ()>> {
+        self.with(|held| {
+            if held.over || held.settling {
+                return None;
+            }
+            let Some(deadline) = held.deadline else { return Some(Ok(Duration::MAX)) };
+            if deadline <= now {
+                return Some(Err(()));
+            }
+            let last = longest.map_or(deadline, |longest| held.since.after(longest));
+            let until = now.after(by).min(last).max(deadline);
+            (held.deadline, held.limit) = (Some(until), Some(until));
+            Some(Ok(until.since(now)))
+        })
+    }
+
+    /// The cursor was moved: what a consumer has in flight is void. If it is being settled, its member finds out.
+    pub(super) fn drop_void(&self) {
+        let mut grip = lock(&self.grip);
+        if matches!(&*grip, Grip::Holds(held) if !held.settling) {
+            *grip = Grip::Empty;
+        }
     }
 
     /// Sets another deadline, if the claim is in force.

@@ -8,8 +8,8 @@ use super::super::group::KeyOf;
 use super::super::outcome::Failure;
 use super::failed::Deal;
 use super::keys::number;
-use super::settle::Given;
-use super::slot::Slot;
+use super::settle::{Given, Work};
+use super::slot::Reaches;
 use crate::log::Read;
 use crate::seq::Seq;
 use crate::time::Time;
@@ -25,8 +25,8 @@ struct Learned {
 }
 
 /// Asks for the keys of the records from `from` on that are there: user code.
-fn learn<T: Send + Sync + 'static>(slot: &mut Slot<T>, key: &KeyOf<T>, from: Seq) -> Option<Learned> {
-    let Slot { lane, reader, .. } = slot;
+fn learn<T: Send + Sync + 'static>(reaches: &mut Reaches<'_, T>, key: &KeyOf<T>, from: Seq) -> Option<Learned> {
+    let Reaches { lane, reader, .. } = reaches;
     if reader.position() != from {
         reader.jump(from);
     }
@@ -42,11 +42,11 @@ fn learn<T: Send + Sync + 'static>(slot: &mut Slot<T>, key: &KeyOf<T>, from: Seq
 /// Claims a run of records that nobody has had in hand, and of whose keys nothing is in hand or waits.
 pub(super) fn keyed<T: Send + Sync + 'static>(
     group: &Group<T>,
-    slot: &mut Slot<T>,
+    reaches: &mut Reaches<'_, T>,
     key: &KeyOf<T>,
     most: usize,
 ) -> Option<(Given, Time)> {
-    let lane = slot.lane.clone();
+    let lane = reaches.lane;
     let shared = lane.shared.as_deref()?;
     let mut learned: Option<Learned> = None;
     loop {
@@ -60,23 +60,21 @@ pub(super) fn keyed<T: Send + Sync + 'static>(
         let known = known.as_ref().map(|learned| (learned.from, &learned.numbers[..learned.len]));
         match shared.failed.deal(&shared.claims, most, known) {
             Deal::Hand(claim) => {
-                slot.reader.jump(claim.first());
+                reaches.reader.jump(claim.first());
                 return Some((Given { claim, failures: 0, again: false }, now));
             }
-            Deal::Unknown(from) => learned = Some(learn(slot, key, from)?),
+            Deal::Unknown(from) => learned = Some(learn(reaches, key, from)?),
             Deal::Bury(claim) => {
                 let given = Given { claim, failures: 0, again: false };
-                slot.hand.take(group.in_hand(given, false, now));
+                reaches.hand.take(group.in_hand(given, false, now));
                 let why = "too many records wait behind one of its key that has failed";
-                if let Some(work) = slot.work(group) {
-                    work.give_up(given, Failure::of_kind(BEHIND, why), group.clock.now());
-                }
-                slot.hand.reach();
+                Work { group, lane, shared }.give_up(given, Failure::of_kind(BEHIND, why), group.clock.now());
+                reaches.hand.reach();
             }
             Deal::More => {}
             Deal::Nothing => return None,
         }
-        if lane.word.differs(slot.seen) {
+        if lane.word.differs(reaches.seen) {
             return None;
         }
     }

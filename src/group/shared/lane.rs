@@ -5,7 +5,7 @@ use super::super::Group;
 use super::super::claims::{Closed, Reset, Stand};
 use super::super::context::{self, Id};
 use super::super::lane::Lane;
-use super::super::sight::Delivery;
+use super::super::sight::{Delivery, Standing};
 use super::super::word::MemberId;
 use super::Shared;
 use super::hand::{Hand, InHand};
@@ -18,17 +18,20 @@ use std::time::Duration;
 impl Shared {
     /// How many tasks serve it.
     pub(super) fn members(&self) -> usize {
-        lock(&self.hands).len()
+        lock(&self.hands).iter().filter(|hand| !hand.polled).count()
     }
 
     /// After the cursor was moved, with the control lock.
     pub(in crate::group) fn moved(&self, closed: Closed, Moved { from, to }: Moved) -> Reset {
-        self.failed.reset(|| self.claims.reset(closed, from, to))
+        let reset = self.failed.reset(|| self.claims.reset(closed, from, to));
+        self.void_polled();
+        reset
     }
 
     /// When the lane is over, and its gate in a new epoch.
     pub(in crate::group) fn end(&self, closed: Closed, at: Seq) {
         self.failed.end(&self.claims, closed, at);
+        self.void_polled();
     }
 
     /// Whether nobody has anything in hand.
@@ -47,11 +50,17 @@ impl Shared {
     }
 
     /// Who has the record at `at` in hand, or else any, and whether what it has is still its own: who has lost that comes last.
-    pub(in crate::group) fn holder(&self, at: Seq) -> Option<(Arc<str>, bool)> {
-        let held = |hand: Arc<Hand>| Some((hand.held()?, hand.name.clone()));
+    pub(in crate::group) fn holder(&self, at: Seq) -> Option<(Standing, bool)> {
+        let held = |hand: Arc<Hand>| Some((hand.held().filter(|held| !hand.polled || !held.over)?, hand));
         let hands = self.hands().into_iter().filter(|hand| hand.member != MemberId::NOBODY);
-        let rank = |(held, _): &(InHand, Arc<str>)| (held.over, !held.claim().has(at));
-        hands.filter_map(held).min_by_key(rank).map(|(held, name)| (name, !held.over))
+        let rank = |(held, _): &(InHand, Arc<Hand>)| (held.over, !held.claim().has(at));
+        let (held, hand) = hands.filter_map(held).min_by_key(rank)?;
+        let member = hand.name.clone();
+        if !hand.polled {
+            return Some((Standing::AtWork { member }, !held.over));
+        }
+        let mine = self.polled_by(hand.member).into_iter().filter_map(|hand| hand.in_force());
+        Some((Standing::InFlight { member, records: mine.map(|held| held.claim().len() as u64).sum() }, true))
     }
 
     /// Whether waiting on `executor` for the cursor to pass `at` would never end: it has that in hand itself, or nobody else serves.

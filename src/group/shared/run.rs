@@ -10,7 +10,7 @@ use super::super::settle::{Ran, Settled, settle};
 use super::due::End;
 use super::hand::Settles;
 use super::settle::{Given, Work};
-use super::slot::{Slot, again, fresh};
+use super::slot::{Reaches, Slot, again, fresh, may_claim};
 use super::task::{ShareTask, has_left};
 use crate::log::Read;
 use crate::time::Time;
@@ -36,17 +36,19 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> ShareTask<T, D> {
     /// Claims something to hand over. What it reaches for is seen before it looks whether it may.
     fn claim(&mut self, index: usize, most: usize) -> Claimed {
         let (group, left, slot) = (&*self.group, &self.left, &mut self.slots[index]);
-        if !slot.may_claim() {
+        if !may_claim(&slot.lane) {
             return Claimed::Nothing;
         }
         slot.hand.reach();
         if slot.lane.word.differs(slot.seen) || has_left(left) {
             return Claimed::Stopped;
         }
-        let claimed = if slot.fresh_next {
-            fresh(group, slot, most).or_else(|| again(group, slot))
+        let Slot { lane, reader, hand, seen, fresh_next, .. } = slot;
+        let mut reaches = Reaches { lane, reader, hand, seen: *seen };
+        let claimed = if *fresh_next {
+            fresh(group, &mut reaches, most).or_else(|| again(group, &mut reaches))
         } else {
-            again(group, slot).or_else(|| fresh(group, slot, most))
+            again(group, &mut reaches).or_else(|| fresh(group, &mut reaches, most))
         };
         let Some((given, now)) = claimed else { return Claimed::Nothing };
         slot.fresh_next = given.again;

@@ -40,7 +40,7 @@ impl Given {
 }
 
 impl<T: Send + Sync + 'static> Work<'_, T> {
-    fn make_done(&self, given: Given, count: impl FnOnce(u64)) -> Settlement {
+    pub(super) fn make_done(&self, given: Given, count: impl FnOnce(u64)) -> Settlement {
         let Shared { claims, failed, .. } = self.shared;
         if given.again || failed.is_keyed() {
             failed.settle(claims, given.claim, count)
@@ -96,14 +96,19 @@ impl<T: Send + Sync + 'static> Work<'_, T> {
     /// The one record is given up: its letter is filed in one step with the exchange that makes it done.
     #[cold]
     pub(super) fn bury(&self, given: Given, letter: Letter) {
+        let (filed, settlement) = self.file(given, letter);
+        self.after(given.claim, settlement);
+        self.group.lose(filed.unwrap_or(None));
+    }
+
+    /// Files a letter with the exchange; what went for want of room. An error: the record is not the claim's any more.
+    pub(super) fn file(&self, given: Given, letter: Letter) -> (Result<Option<Letter>, ()>, Settlement) {
         let mut settlement = Settlement::default();
         let commit = || {
             settlement = self.make_done(given, |done| self.shared.tally.dead.more(done));
             if settlement.done == 0 { Err(()) } else { Ok(()) }
         };
-        let out = self.group.letters.file(letter, commit).unwrap_or(None);
-        self.after(given.claim, settlement);
-        self.group.lose(out);
+        (self.group.letters.file(letter, commit), settlement)
     }
 
     /// The one record has failed so often, and is tried again after this time, by anybody.

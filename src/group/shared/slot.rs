@@ -62,38 +62,52 @@ impl<T: Send + Sync + 'static> Slot<T> {
     pub(super) fn shared(&self) -> Option<&Shared> {
         self.lane.shared.as_deref()
     }
+}
 
-    /// Whether it is worth while to reach for something.
-    pub(super) fn may_claim(&self) -> bool {
-        let fresh =
-            |shared: &Shared| shared.claims.upcoming().is_some_and(|place| place.at().precedes(self.lane.log.end()));
-        self.shared().is_some_and(|shared| shared.failed.any() || fresh(shared))
-    }
+/// Whether it is worth while to reach for something.
+pub(super) fn may_claim<T: Send + Sync + 'static>(lane: &Lane<T>) -> bool {
+    lane.shared.as_deref().is_some_and(|shared| shared.failed.any() || has_fresh(lane, shared))
+}
+
+/// Whether there are records that nobody has had in hand.
+pub(super) fn has_fresh<T: Send + Sync + 'static>(lane: &Lane<T>, shared: &Shared) -> bool {
+    !shared.failed.stays() && shared.claims.upcoming().is_some_and(|place| place.at().precedes(lane.log.end()))
+}
+
+/// Who reaches for something: with which reader and hand, and the word as it was seen behind that.
+pub(super) struct Reaches<'a, T> {
+    pub(super) lane: &'a Lane<T>,
+    pub(super) reader: &'a mut Reader<T>,
+    pub(super) hand: &'a Hand,
+    pub(super) seen: Word,
 }
 
 /// Claims a record that was given back and is due; with the time, read before. The clock is the user's.
-pub(super) fn again<T: Send + Sync + 'static>(group: &Group<T>, slot: &mut Slot<T>) -> Option<(Given, Time)> {
-    let Shared { claims, failed, .. } = slot.lane.shared.as_deref()?;
+pub(super) fn again<T: Send + Sync + 'static>(
+    group: &Group<T>,
+    Reaches { lane, reader, .. }: &mut Reaches<'_, T>,
+) -> Option<(Given, Time)> {
+    let Shared { claims, failed, .. } = lane.shared.as_deref()?;
     if !failed.any() {
         return None;
     }
     let now = group.clock.now();
     let (claim, failures) = failed.take(claims, now)?;
-    slot.reader.jump(claim.first());
+    reader.jump(claim.first());
     Some((Given { claim, failures, again: true }, now))
 }
 
 /// Claims a run of records that nobody has had in hand; with the time, read before, if anybody looks at it.
 pub(super) fn fresh<T: Send + Sync + 'static>(
     group: &Group<T>,
-    slot: &mut Slot<T>,
+    reaches: &mut Reaches<'_, T>,
     most: usize,
 ) -> Option<(Given, Time)> {
-    let Slot { lane, reader, .. } = slot;
-    let shared = lane.shared.as_deref()?;
     if let Some(key) = &group.key {
-        return keyed(group, slot, key, most);
+        return keyed(group, reaches, key, most);
     }
+    let Reaches { lane, reader, .. } = reaches;
+    let shared = lane.shared.as_deref()?;
     loop {
         let place = shared.claims.upcoming()?;
         if reader.position() != place.at() {

@@ -96,6 +96,7 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> ShareTask<T, D> {
         }
         match self.redrives(index, turn) {
             Step::Backoff { until } => Ok(Some(until)),
+            Step::Waits => Ok(None), // in a consumer's hands
             step => Err(step),
         }
     }
