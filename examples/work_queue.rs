@@ -10,7 +10,7 @@
 //! `cargo run --release --example work_queue` packs this package's own sources and pages; `-- --help` says what else it does.
 #![forbid(unsafe_code)]
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -165,11 +165,13 @@ fn pack(
         let (packed, out, level, progress) = (packed.clone(), out.to_path_buf(), args.level, progress.clone());
         let handler = move |job: &Record<'_, Job>| match pack_file(job, &out, level) {
             Ok((before, after)) => {
-                progress.inc(before);
                 let folder = job.name.parent().unwrap_or(Path::new("")).display().to_string();
                 let name = job.name.file_name().unwrap_or_default().to_string_lossy().into_owned();
                 match packed.publish(Packed { folder, name, before, after, worker }) {
-                    Ok(_) => Outcome::Ack,
+                    Ok(_) => {
+                        progress.inc(before);
+                        Outcome::Ack
+                    }
                     Err(refused) => Outcome::retry(refused.split().1.to_string()),
                 }
             }
@@ -235,7 +237,21 @@ fn jobs(paths: &[PathBuf]) -> io::Result<Vec<Job>> {
     for path in paths {
         collect(path, base, &mut jobs)?;
     }
-    Ok(jobs)
+    // A file that was named twice is packed once; two of one name would be written to one archive at once.
+    let mut seen = HashMap::new();
+    let mut one_each = Vec::new();
+    for job in jobs {
+        let real = fs::canonicalize(&job.path)?;
+        match seen.insert(job.name.clone(), real.clone()) {
+            None => one_each.push(job),
+            Some(other) if other == real => {}
+            Some(other) => {
+                let both = format!("{} and {} would both be {}", other.display(), real.display(), job.name.display());
+                return Err(io::Error::new(io::ErrorKind::AlreadyExists, both));
+            }
+        }
+    }
+    Ok(one_each)
 }
 
 fn collect(path: &Path, base: &Path, jobs: &mut Vec<Job>) -> io::Result<()> {
@@ -245,6 +261,9 @@ fn collect(path: &Path, base: &Path, jobs: &mut Vec<Job>) -> io::Result<()> {
         inside.sort();
         // What a link leads to is packed where it is, if it is among the files at all.
         return inside.iter().filter(|entry| !entry.is_symlink()).try_for_each(|entry| collect(entry, base, jobs));
+    }
+    if !about.is_file() {
+        return Ok(()); // a pipe or a device may have no end
     }
     let named = path.strip_prefix(base).unwrap_or(path).components();
     let name = named.filter(|part| matches!(part, std::path::Component::Normal(_))).collect();

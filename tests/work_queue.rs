@@ -113,3 +113,17 @@ fn a_path_that_is_not_there_is_said_so() {
     let args = example::Args::parse_from(["work_queue", "--quiet", "no such folder"]);
     assert!(example::run(&args).unwrap_err().to_string().starts_with("no such folder: "));
 }
+
+#[test]
+fn a_file_named_twice_is_packed_once_and_two_of_one_name_are_refused() {
+    let (root, out) = (folder("twice"), folder("twice-out"));
+    fs::create_dir_all(root.join("sub")).unwrap();
+    fs::write(root.join("a.txt"), "one").unwrap();
+    fs::write(root.join("sub/a.txt"), "other").unwrap();
+    let report = run(&root, &out, &[root.join("a.txt").to_str().unwrap()]);
+    assert!(report.text.contains("packed 2 of 2 files"), "{}", report.text);
+    // Parts that lead upwards are left out of names.
+    let args = ["work_queue".into(), "--quiet".into(), "--out".into(), out, root.clone(), root.join("sub/../a.txt")];
+    let refused = example::run(&example::Args::parse_from(args)).err().unwrap();
+    assert!(refused.to_string().contains("would both be"), "{refused}");
+}

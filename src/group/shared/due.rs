@@ -70,6 +70,30 @@ pub(in crate::group) struct Ending {
     passed: Option<(Seq, Seq)>,
 }
 
+/// A hand that is about to hold something, and is no member's.
+fn nobodys(executor: Id) -> Arc<Hand> {
+    let hand = Hand::new(MemberId::NOBODY, "".into(), Arc::new(AtomicBool::new(true)), executor);
+    hand.reach();
+    hand
+}
+
+/// Shows that somebody is at work on the lane, while what ended is given on.
+struct Shown<'a>(&'a Shared, Arc<Hand>);
+
+impl<'a> Shown<'a> {
+    fn new(shared: &'a Shared) -> Self {
+        let hand = nobodys(Id::fresh());
+        shared.join(&hand);
+        Shown(shared, hand)
+    }
+}
+
+impl Drop for Shown<'_> {
+    fn drop(&mut self) {
+        self.0.leave(&self.1);
+    }
+}
+
 impl Lease {
     /// How long a claim may be kept in all.
     fn limit(&self) -> Duration {
@@ -157,7 +181,8 @@ impl<T: Send + Sync + 'static> Work<'_, T> {
     pub(super) fn end_leases(&self, now: Time, executor: Option<Id>) -> (Option<Ending>, Option<Time>) {
         let (mut all, mut next): (Option<Ending>, Option<Time>) = (None, None);
         for hand in self.shared.hands() {
-            match self.lease(&hand, now) {
+            let (ended, _shown) = self.lease(&hand, now);
+            match ended {
                 Err(Some(due)) => next = Some(next.map_or(due, |next| next.min(due))),
                 Err(None) => {}
                 Ok(split) => {
@@ -176,17 +201,17 @@ impl<T: Send + Sync + 'static> Work<'_, T> {
     }
 
     /// Renews or ends the lease of what is in `hand` if it is time; else when it is.
-    fn lease(&self, hand: &Hand, now: Time) -> Result<Split, Option<Time>> {
-        let held = hand.in_force().ok_or(None)?;
-        let (deadline, limit) = held.deadline.zip(held.limit).ok_or(None)?;
-        let (ticket, lease) = (held.claim().ticket(), self.group.config.sharing.lease().ok_or(None)?);
+    fn lease(&self, hand: &Hand, now: Time) -> (Result<Split, Option<Time>>, Option<Shown<'_>>) {
+        let timed = |held: &InHand| Some((held.claim().ticket(), held.deadline?, held.limit?));
+        let held = hand.in_force().as_ref().and_then(timed).zip(self.group.lease());
+        let Some(((ticket, deadline, limit), lease)) = held else { return (Err(None), None) };
         if now < deadline {
-            return Err(Some(deadline));
+            return (Err(Some(deadline)), None);
         }
         let renewed = limit.min(now.after(lease.time));
         if now < renewed {
             hand.renew(ticket, renewed);
-            return Err(Some(renewed));
+            return (Err(Some(renewed)), None);
         }
         // If it is being settled, its member looks at the time; what is left of it then is looked at soon.
         let is_over = |held: &InHand| {
@@ -196,7 +221,8 @@ impl<T: Send + Sync + 'static> Work<'_, T> {
             }
             over
         };
-        hand.end(ticket, is_over).ok_or(Some(now.after(SOON)))
+        let shown = Shown::new(self.shared);
+        (hand.end(ticket, is_over).ok_or(Some(now.after(SOON))), Some(shown))
     }
 
     /// The claim has ended: what its handler has acknowledged is done, what it is at has failed once more, and the rest is given back.
@@ -243,9 +269,7 @@ impl<T: Send + Sync + 'static> Work<'_, T> {
 
     /// Takes a record over in order to bury it: into a hand that is there before.
     fn dig(&self, from: Given, at: Seq, (end, failures, now): (End, u32, Time), executor: Option<Id>) -> Option<Grave> {
-        let left = Arc::new(AtomicBool::new(true));
-        let hand = Hand::new(MemberId::NOBODY, "".into(), left, executor.unwrap_or_else(Id::fresh));
-        hand.reach();
+        let hand = nobodys(executor.unwrap_or_else(Id::fresh));
         self.shared.join(&hand);
         let Some(claim) = self.shared.failed.take_over(&self.shared.claims, from.claim, at) else {
             self.shared.leave(&hand);
@@ -276,8 +300,10 @@ impl<T: Send + Sync + 'static> Work<'_, T> {
             self.give_up(grave.given, grave.end.failure(), grave.at);
             self.shared.leave(&grave.hand);
             self.tell();
-            self.group.retire_when_empty();
         }
+        // Who waits for quiet may have looked while it was at work.
+        self.group.progress.notify();
+        self.group.retire_when_empty();
     }
 
     /// Gives up the one record of a claim that is in somebody's hands: reads it, writes its letter, and files that. User code.
@@ -315,6 +341,7 @@ impl<T: Send + Sync + 'static> Work<'_, T> {
         if last.is_none_or(|last| !held.claim().first().precedes(last)) {
             return Some(now.after((age / 8).max(SOON)));
         }
+        let shown = Shown::new(self.shared);
         let evicts = matches!(self.group.config.sharing.straggler, Straggler::Evict(_));
         let ends = |_: &InHand| {
             hand.fated(if evicts { FencedBy::Moved } else { FencedBy::Buried });
@@ -322,6 +349,7 @@ impl<T: Send + Sync + 'static> Work<'_, T> {
         };
         let split = hand.end(held.claim().ticket(), ends)?;
         let ending = self.end(&split, if evicts { End::Evicted } else { End::Straggles }, now, None);
+        drop(shown);
         if evicts {
             self.group.leave(hand.member);
         }
