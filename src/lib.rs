@@ -60,7 +60,7 @@ pub use group::{
 #[cfg(not(ringlog_loom))]
 pub use group::{Consumer, FencedBy, OwnedBatch, OwnedRecord, PollError, Polled, PolledIter, Receipt, SettleError};
 #[cfg(not(ringlog_loom))]
-pub use group::{Order, Pollable, Readiness, Straggler};
+pub use group::{Order, Overflow, Pollable, Readiness, Straggler};
 pub use log::{Retain, Timestamps};
 pub use sync::futex::{Futex, Woken};
 pub use time::{Clock, CoarseClock, Ids, ManualClock, Random, SeededRandom, SequentialIds, SystemClock, Time};

@@ -222,8 +222,10 @@ impl<T: Send + Sync + 'static> Core<T> {
             AppendError::OutOfMemory(value) => PublishError::OutOfMemory { value, topic, partition },
             AppendError::Closed(value) if self.is_deleted() => PublishError::Deleted { value, topic },
             AppendError::Cancelled(value) => PublishError::Cancelled { value, topic, partition },
-            // A batch is measured against the capacity before it comes here: what is left is the seal.
-            other => PublishError::Closed { value: other.into_value(), topic },
+            AppendError::TooLarge { value, len, capacity: most } => {
+                PublishError::TooMany { value, topic, partition, records: len, most }
+            }
+            other @ AppendError::Closed(_) => PublishError::Closed { value: other.into_value(), topic },
         }
     }
 
@@ -231,7 +233,8 @@ impl<T: Send + Sync + 'static> Core<T> {
         let limiting = limiting.and_then(|limiting| {
             let group = self.groups.with_gate(limiting.tag)?;
             let oldest_unacked_age = group.oldest_unacked_age(limiting.tag);
-            Some(Limiting { group: group.name().clone(), lag: limiting.lag, oldest_unacked_age })
+            let (waiting, may_wait) = limiting.waiting.unzip();
+            Some(Limiting { group: group.name().clone(), lag: limiting.lag, oldest_unacked_age, waiting, may_wait })
         });
         let capacity = self.capacity() as u64;
         Box::new(Full { topic: self.name.clone(), partition, capacity, waited, limiting })

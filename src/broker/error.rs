@@ -118,6 +118,10 @@ pub struct Limiting {
     /// How old the oldest of them is, by the broker's clock; zero if it has caught up just now. `None` on topics without
     /// [timestamps](crate::TopicConfig::timestamps).
     pub oldest_unacked_age: Option<Duration>,
+    /// How many records wait for it, if it has an [overflow](crate::GroupConfig::overflow) of its own.
+    pub waiting: Option<u64>,
+    /// How many may.
+    pub may_wait: Option<u64>,
 }
 
 impl fmt::Display for Full {
@@ -128,8 +132,12 @@ impl fmt::Display for Full {
             write!(f, " after {}", Span(self.waited))?;
         }
         match &self.limiting {
-            Some(Limiting { group, lag, oldest_unacked_age }) => {
-                write!(f, ": group '{group}' has {lag} unacknowledged")?;
+            Some(Limiting { group, lag, oldest_unacked_age, waiting, may_wait }) => {
+                write!(f, ": group '{group}' has ")?;
+                if let (Some(waiting), Some(most)) = (waiting, may_wait) {
+                    write!(f, "{waiting} of {most} waiting and ")?;
+                }
+                write!(f, "{lag} unacknowledged")?;
                 if let Some(age) = oldest_unacked_age.filter(|age| !age.is_zero()) {
                     write!(f, ", the oldest for {}", Span(age))?;
                 }
@@ -179,6 +187,22 @@ pub enum PublishError<T> {
         value: T,
         /// Where, and who is behind.
         full: Box<Full>,
+    },
+    /// More records at once than may ever [wait](crate::Overflow::block) for one of the topic's groups. Publish smaller batches.
+    #[error(
+        "{records} records at once for {topic}/{partition}, where a group has no more than {most} waiting; publish smaller batches"
+    )]
+    TooMany {
+        /// The value.
+        value: T,
+        /// The topic.
+        topic: Arc<str>,
+        /// The partition.
+        partition: u32,
+        /// How many there were.
+        records: usize,
+        /// How many may wait.
+        most: u64,
     },
     /// The partition asked for, by the caller or by a partitioner, does not exist.
     #[error("topic '{topic}' has no partition {partition}, only {partitions}")]
@@ -235,6 +259,9 @@ impl<T> PublishError<T> {
             Self::Closed { value, topic } => (value, PublishError::Closed { value: (), topic }),
             Self::Deleted { value, topic } => (value, PublishError::Deleted { value: (), topic }),
             Self::WouldDeadlock { value, full } => (value, PublishError::WouldDeadlock { value: (), full }),
+            Self::TooMany { value, topic, partition, records, most } => {
+                (value, PublishError::TooMany { value: (), topic, partition, records, most })
+            }
             Self::NoSuchPartition { value, topic, partition, partitions } => {
                 (value, PublishError::NoSuchPartition { value: (), topic, partition, partitions })
             }
@@ -264,6 +291,7 @@ impl<T> fmt::Debug for PublishError<T> {
             Self::Closed { .. } => "Closed",
             Self::Deleted { .. } => "Deleted",
             Self::WouldDeadlock { .. } => "WouldDeadlock",
+            Self::TooMany { .. } => "TooMany",
             Self::NoSuchPartition { .. } => "NoSuchPartition",
             Self::Exclusive { .. } => "Exclusive",
             Self::Cancelled { .. } => "Cancelled",

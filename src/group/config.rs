@@ -4,9 +4,10 @@
 use super::assign::{Assignor, Rule};
 use super::gap::{Gap, Hook};
 use super::hung::Expired;
-use super::lease::Sharing;
+use super::lease::{Order, Sharing};
 use super::letters::{Bury, Letter};
 use super::outcome::Failure;
+use super::overflow::Overflow;
 use super::place::StartAt;
 use super::retry::Retry;
 use super::saving::Storing;
@@ -49,6 +50,7 @@ pub struct GroupConfig<T> {
     pub(super) on_lag: Option<OnLag>,
     pub(super) sharing: Sharing,
     pub(super) on_expired: Option<Hook<Expired>>,
+    pub(super) overflow: Overflow<T>,
 }
 
 /// Letters kept by default.
@@ -61,7 +63,7 @@ impl<T> GroupConfig<T> {
     pub fn new(start: StartAt) -> Self {
         let (retry, letters, bury, assignor) = (Retry::default(), LETTERS, Bury::Facts, Rule::default());
         let (on_gap, on_letter_lost, on_lag, storing) = (None, None, None, Storing::new());
-        let (ephemeral, sharing, on_expired) = (false, Sharing::default(), None);
+        let (ephemeral, sharing, on_expired, overflow) = (false, Sharing::default(), None, Overflow::topic());
         GroupConfig {
             start,
             retry,
@@ -75,6 +77,7 @@ impl<T> GroupConfig<T> {
             on_lag,
             sharing,
             on_expired,
+            overflow,
         }
     }
 
@@ -219,6 +222,15 @@ impl<T> GroupConfig<T> {
         self.retry.validate()?;
         self.storing.validate()?;
         self.sharing.validate()?;
+        self.overflow.validate(self.start)?;
+        if self.overflow.0.as_ref().is_some_and(|own| own.clones()) && self.sharing.lease.is_some() {
+            let bound = "left out where the newest are dropped";
+            return Err(ConfigError::new("lease", format!("set with overflow {:?}", self.overflow), bound));
+        }
+        if self.overflow != Overflow::topic() && self.sharing.order != Order::Partition {
+            let bound = "left to the topic where members share partitions";
+            return Err(ConfigError::new("overflow", format!("{:?}", self.overflow), bound));
+        }
         self.on_lag.as_ref().map_or(Ok(()), OnLag::validate)?;
         if self.start == StartAt::Committed && !self.storing.is_there() {
             return Err(ConfigError::new("start", "Committed", "another place, or have a GroupConfig::offset_store"));
@@ -249,6 +261,8 @@ impl<T> GroupConfig<T> {
             Some("ephemeral")
         } else if !OnLag::same(self.on_lag.as_ref(), other.on_lag.as_ref()) {
             Some("on_lag")
+        } else if self.overflow != other.overflow {
+            Some("overflow")
         } else if !Hook::same(self.on_expired.as_ref(), other.on_expired.as_ref()) {
             Some("on_expired")
         } else {
@@ -267,7 +281,8 @@ impl<T> Clone for GroupConfig<T> {
         let (retry, bury, assignor) = (self.retry.clone(), self.bury.clone(), self.assignor.clone());
         let (on_gap, on_letter_lost) = (self.on_gap.clone(), self.on_letter_lost.clone());
         let (storing, on_lag, on_expired) = (self.storing.clone(), self.on_lag.clone(), self.on_expired.clone());
-        GroupConfig { retry, bury, on_gap, on_letter_lost, assignor, storing, on_lag, on_expired, ..*self }
+        let overflow = self.overflow.clone();
+        GroupConfig { retry, bury, on_gap, on_letter_lost, assignor, storing, on_lag, on_expired, overflow, ..*self }
     }
 }
 
@@ -286,6 +301,7 @@ impl<T> fmt::Debug for GroupConfig<T> {
             .field("on_lag", &self.on_lag)
             .field("sharing", &self.sharing)
             .field("on_expired", &self.on_expired)
+            .field("overflow", &self.overflow)
             .finish()
     }
 }

@@ -156,6 +156,9 @@ impl<T: Send + Sync + 'static> Group<T> {
         if let Err(reason) = super::name::check(&name) {
             return Err(SubscribeError::Name { group: self.name.clone(), reason });
         }
+        if self.config.overflow.0.as_ref().is_some_and(|own| own.is_for_handlers()) {
+            return Err(SubscribeError::Clones { group: self.name.clone(), member: name });
+        }
         let sleeper = Sleeper::new(self.clock.clone());
         let (bell, rung) = (sleeper.bell().clone(), Event::new(Wake::All));
         let doorbell = Arc::new(Doorbell { id: Id::fresh(), bell, rung, waits: AtomicBool::new(false) });

@@ -109,6 +109,33 @@ pub enum GroupError {
         /// The group asked for.
         group: Arc<str>,
     },
+    /// More records were to wait for it than the topic can keep for it: an eighth of its capacity is for what is in hand.
+    #[error(
+        "group '{group}' was not made: {records} records were to wait for it, but topic '{topic}', which holds {capacity}, \
+         can have {most} waiting; a larger TopicConfig::capacity, or a smaller Overflow"
+    )]
+    Overflow {
+        /// The topic.
+        topic: Arc<str>,
+        /// The group asked for.
+        group: Arc<str>,
+        /// How many were to wait.
+        records: u64,
+        /// How many may.
+        most: u64,
+        /// The topic's capacity.
+        capacity: u64,
+    },
+    /// It was to hold publishers back, and the topic [drops its oldest](crate::TopicConfig::drop_oldest) so that nobody does.
+    #[error(
+        "group '{group}' was not made: topic '{topic}' never waits; leave out TopicConfig::drop_oldest, or Overflow::block"
+    )]
+    NeverWaits {
+        /// The topic.
+        topic: Arc<str>,
+        /// The group asked for.
+        group: Arc<str>,
+    },
     /// It was to start by time, and the topic's records have none: set [`TopicConfig::timestamps`](crate::TopicConfig::timestamps).
     #[error(
         "group '{group}' was not made: start is a time, but topic '{topic}' has no timestamps; set TopicConfig::timestamps"
@@ -172,6 +199,18 @@ pub enum SubscribeError {
         partition: u32,
         /// How many there are.
         partitions: u32,
+    },
+    /// The group [drops the newest](crate::Overflow::drop_newest), or wants the [latest of each key](crate::Overflow::latest_by):
+    /// handlers serve it, and nobody polls there.
+    #[error(
+        "consumer '{member}' of group '{group}': only handlers serve a group that drops the newest, or wants the latest of each \
+         key; subscribe one"
+    )]
+    Clones {
+        /// The group.
+        group: Arc<str>,
+        /// The name.
+        member: Arc<str>,
     },
     /// Its executor did not take it.
     #[error("member '{member}' of group '{group}' has nobody to run it: {reason}")]

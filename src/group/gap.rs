@@ -26,10 +26,14 @@ pub struct Gap {
     pub overwritten: u64,
     /// How many of them were older than the topic allows.
     pub expired: u64,
+    /// How many of them went because too many waited, by the group's [own rule](crate::GroupConfig::overflow).
+    pub dropped: u64,
+    /// How many of them were passed over because the group wants the [latest](crate::Overflow::latest) only.
+    pub conflated: u64,
 }
 
 impl Gap {
-    /// How many records are missing: the overwritten and the expired ones.
+    /// How many records are missing, for whatever reason.
     pub fn lost(&self) -> u64 {
         self.to - self.from
     }
@@ -37,14 +41,20 @@ impl Gap {
 
 impl fmt::Display for Gap {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Gap { topic, group, partition, from, to, overwritten, expired } = self;
+        let Gap { topic, group, partition, from, to, overwritten, expired, dropped, conflated } = self;
         let lost = self.lost();
         let records = if lost == 1 { "record" } else { "records" };
         write!(
             f,
             "{topic}/{partition}: {group} lost {lost} {records}, offsets {from} to {}: {overwritten} overwritten, {expired} expired",
             to.saturating_sub(1)
-        )
+        )?;
+        match (dropped, conflated) {
+            (0, 0) => Ok(()),
+            (_, 0) => write!(f, ", {dropped} dropped by its own overflow"),
+            (0, _) => write!(f, ", {conflated} conflated"),
+            (_, _) => write!(f, ", {dropped} dropped by its own overflow, {conflated} conflated"),
+        }
     }
 }
 
@@ -89,9 +99,12 @@ mod tests {
     #[test]
     fn a_gap_says_where_and_how_many_and_why() {
         let (topic, group) = ("orders".into(), "billing".into());
-        let gap = Gap { topic, group, partition: 2, from: 3, to: 8, overwritten: 4, expired: 1 };
+        let gap =
+            Gap { topic, group, partition: 2, from: 3, to: 8, overwritten: 4, expired: 1, dropped: 0, conflated: 0 };
         assert_eq!(gap.lost(), 5);
         assert_eq!(gap.to_string(), "orders/2: billing lost 5 records, offsets 3 to 7: 4 overwritten, 1 expired");
+        let own = Gap { overwritten: 0, dropped: 4, ..gap.clone() };
+        assert!(own.to_string().ends_with("offsets 3 to 7: 0 overwritten, 1 expired, 4 dropped by its own overflow"));
         let one = Gap { to: 4, overwritten: 0, ..gap };
         assert_eq!(one.to_string(), "orders/2: billing lost 1 record, offsets 3 to 3: 0 overwritten, 1 expired");
     }

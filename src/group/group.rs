@@ -7,10 +7,11 @@ use super::deal::Rings;
 use super::error::{ControlError, GroupError};
 use super::gap::Gap;
 use super::home::{Closing, Home};
-use super::lane::Lane;
+use super::lane::{Kind, Lane};
 use super::lease::Order;
 use super::letters::Letters;
 use super::name;
+use super::overflow::sort;
 use super::place::{Found, start_in};
 use super::roster::Roster;
 use super::saving::Saved;
@@ -109,11 +110,12 @@ impl<T: Send + Sync + 'static> Group<T> {
         if config.sharing.order == Order::Key && key.is_none() {
             return Err(GroupError::NoKeys { topic, group: name });
         }
-        let order = config.sharing.order;
+        config.overflow.fits(&topic, &name, &logs)?;
         let lanes = logs.into_iter().zip(0..).map(|(log, partition)| {
             let start = start_in(&log, config.start, found.place(partition));
             let lease = config.sharing.lease().filter(|_| !shares).map(|lease| (lease, clock.clone()));
-            Arc::new(Lane::new(log, partition, start, found.stored(partition), lease, order))
+            let kind = Kind { order: config.sharing.order, overflow: config.overflow.clone() };
+            Arc::new(Lane::new(log, partition, start, found.stored(partition), lease, kind))
         });
         let lanes = lanes.collect();
         Ok(Arc::new(Group {
@@ -213,8 +215,10 @@ impl<T: Send + Sync + 'static> Group<T> {
     pub(super) fn tell(&self, partition: u32, gap: &log::Gap) {
         let Some(hook) = &self.config.on_gap else { return };
         let (topic, group) = (self.topic.clone(), self.name.clone());
-        let (from, to, overwritten, expired) = (gap.from.get(), gap.to.get(), gap.overwritten(), gap.expired);
-        hook.tell(&Gap { topic, group, partition, from, to, overwritten, expired });
+        let (from, to, expired) = (gap.from.get(), gap.to.get(), gap.expired);
+        let (overwritten, dropped, conflated) = sort(self.config.overflow.0.as_ref(), gap.overwritten());
+        let conflated = conflated + gap.conflated;
+        hook.tell(&Gap { topic, group, partition, from, to, overwritten, expired, dropped, conflated });
     }
 
     // ---- questions -----------------------------------------------------------------------------------------------

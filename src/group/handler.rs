@@ -86,7 +86,7 @@ where
 }
 
 impl<F> PerRecord<F> {
-    /// Hands over the one record of a batch that is redriven.
+    /// Hands over the one record of a batch that does not lie in the log.
     #[cold]
     fn redeliver<T, O: IntoOutcome>(&mut self, batch: &Batch<'_, T>, done: &mut usize) -> Verdict
     where

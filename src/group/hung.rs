@@ -14,6 +14,7 @@
 
 use super::Group;
 use super::config::GroupConfig;
+use super::conflate::Conflater;
 use super::gap::Hook;
 use super::lane::{Held, Lane};
 use super::lease::Lease;
@@ -150,7 +151,9 @@ impl<T: Send + Sync + 'static> Lane<T> {
         reader.release();
         let (failures, due, single_until, lost, lifted) = (0, None, Seq::ZERO, 0, hand.kept.lifted);
         let (untold, chunk, carries) = (None, 1, false);
-        let mut held = Held { reader, next, epoch, failures, due, single_until, lost, carries, untold, lifted, chunk };
+        let conflater = Conflater::of(self.own.as_ref(), &self.log, &self.gate);
+        let mut held =
+            Held { reader, next, epoch, failures, due, single_until, lost, carries, untold, lifted, chunk, conflater };
         held.recall(hand.kept);
         *parked = Some(Box::new(held));
         self.counters.serving.set(0);

@@ -17,9 +17,12 @@
 //! so does the adding up: nothing is missing or counted twice while it turns from unnoticed to counted.
 #![forbid(unsafe_code)]
 
+use super::conflate::Conflater;
 use super::context::Id;
 use super::flight::Flight;
 use super::lease::{Lease, Order};
+use super::newest::Newest;
+use super::overflow::{Overflow, Own, sort};
 use super::place::within;
 use super::redrive::Redrives;
 use super::shared::Shared;
@@ -43,6 +46,12 @@ pub(super) struct Lane<T> {
     start: Seq,
     /// Whether records may go before this group has read them.
     pub(super) loses: bool,
+    /// Whether what is in hand is to be known: where records are lost, or counted while they wait.
+    pub(super) tells: bool,
+    /// The group's own overflow.
+    pub(super) own: Option<Own<T>>,
+    /// What waits, where the newest are dropped.
+    pub(super) newest: Option<Arc<Newest<T>>>,
     pub(super) counters: CachePadded<Counters>,
     /// What was to be seen when the lane ended, where records may be lost.
     over: OnceLock<View>,
@@ -59,6 +68,12 @@ pub(super) struct Lane<T> {
     pub(super) notice: Notice,
     /// What handlers have in hand, where they have a lease.
     pub(super) watch: Option<Arc<Watch>>,
+}
+
+/// What kind of lane it is to be.
+pub(super) struct Kind<T> {
+    pub(super) order: Order,
+    pub(super) overflow: Overflow<T>,
 }
 
 /// A cursor and what lies behind it, at one moment.
@@ -94,6 +109,8 @@ pub(super) struct Held<T> {
     pub(super) lifted: u64,
     /// How many records are handed over between two looks at the clock.
     pub(super) chunk: usize,
+    /// Where only the latest of each key is handed over.
+    pub(super) conflater: Option<Box<Conflater<T>>>,
 }
 
 impl<T: Send + Sync + 'static> Held<T> {
@@ -103,6 +120,9 @@ impl<T: Send + Sync + 'static> Held<T> {
         (self.failures, self.due, self.single_until, self.lost, self.untold) = (0, None, Seq::ZERO, 0, None);
         self.carries = false;
         self.reader.jump(self.next);
+        if let Some(conflater) = &mut self.conflater {
+            conflater.begin(self.next);
+        }
     }
 
     /// The same for a state that begins anew at the cursor, with nobody's failures but those that are kept of the record there.
@@ -143,7 +163,7 @@ impl<T: Send + Sync + 'static> Held<T> {
         }
         self.resync(gate);
         self.lost = by;
-        Some(log::Gap { from: to.minus(by), to, expired: 0 })
+        Some(log::Gap { from: to.minus(by), to, expired: 0, conflated: 0 })
     }
 
     /// How many records may be handed over at once.
@@ -161,24 +181,35 @@ impl<T: Send + Sync + 'static> Lane<T> {
         start: Start,
         stored: Option<u64>,
         lease: Option<(Lease, Arc<dyn Clock>)>,
-        order: Order,
+        Kind { order, overflow }: Kind<T>,
     ) -> Self {
-        let gate = log.join(stored.map_or(start, |stored| Start::At(within(&log, stored))), Id::fresh().get());
+        let start = stored.map_or(start, |stored| Start::At(within(&log, stored)));
+        let newest = Newest::of(overflow.0.as_ref(), &log);
+        let gate = log.admit(start, Id::fresh().get(), overflow.gating());
+        if let Some(newest) = &newest {
+            newest.begin(&gate);
+        }
         let (next, epoch) = gate.snapshot();
         let shared = Shared::new(order, log.ring().capacity().get(), gate.clone()).map(Box::new);
         let begun = stored.map_or(next, |stored| Seq::new(stored.min(next.get())));
         let counters = Counters::default();
         counters.skipped.add(next.since(begun));
-        let untold = (begun != next).then_some(log::Gap { from: begun, to: next, expired: 0 });
+        let untold = (begun != next).then_some(log::Gap { from: begun, to: next, expired: 0, conflated: 0 });
         let mut reader = log.reader(next).covered_by(gate.clone());
         reader.release();
         let (failures, due, single_until, lost) = (0, None, Seq::ZERO, next.since(begun));
         let (lifted, chunk, carries) = (0, 1, false);
-        let held = Held { reader, next, epoch, failures, due, single_until, lost, carries, untold, lifted, chunk };
+        let conflater = Conflater::of(overflow.0.as_ref(), &log, &gate);
+        let held =
+            Held { reader, next, epoch, failures, due, single_until, lost, carries, untold, lifted, chunk, conflater };
+        let loses = log.sheds() || !gate.holds_back();
         let watch = lease.map(|(lease, clock)| Watch::new(lease, gate.clone(), move || clock.now(), held.kept()));
         Lane {
             word: CachePadded::new(LaneWord::default()),
-            loses: log.sheds(),
+            loses,
+            tells: loses || overflow.0.is_some(),
+            own: overflow.0,
+            newest,
             log,
             gate,
             partition,
@@ -214,6 +245,9 @@ impl<T: Send + Sync + 'static> Lane<T> {
     /// seized from `me`, and that is nobody's to be told of.
     pub(super) fn let_go(&self, me: MemberId, mut held: Box<Held<T>>) -> Option<MemberId> {
         held.reader.release();
+        if let Some(conflater) = &mut held.conflater {
+            conflater.release();
+        }
         let (word, rest) = {
             let mut parked = lock(&self.parked);
             let word = self.word.let_go(me);
@@ -230,8 +264,7 @@ impl<T: Send + Sync + 'static> Lane<T> {
             let _control = lock(&self.control);
             let passed = self.log.pass(&self.gate, epoch, gap).is_ok();
             if passed {
-                self.counters.expired.add(gap.expired);
-                self.counters.skipped.add(gap.overwritten());
+                self.count_passed(gap);
             }
             passed
         };
@@ -259,6 +292,9 @@ impl<T: Send + Sync + 'static> Lane<T> {
                 watch.ended();
             }
             self.log.leave(&self.gate);
+            if let Some(newest) = &self.newest {
+                newest.clone().end(&self.log);
+            }
             if let (Some(shared), Some(closed)) = (&self.shared, closed) {
                 let _control = lock(&self.control);
                 shared.end(closed, self.gate.position());
@@ -289,10 +325,14 @@ impl<T: Send + Sync + 'static> Lane<T> {
         let (committed, taken) = self.gate.places();
         let end = self.log.end().later(committed);
         let mut missed = Missed::default();
-        if self.loses {
+        if let Some(newest) = &self.newest {
+            missed.overwritten = self.gone_by(newest, (committed, taken, end));
+        } else if self.loses {
             let earliest = self.log.earliest_only().earlier(end);
-            if taken.precedes(earliest) {
-                missed = self.log.missed(taken, earliest);
+            let line = self.line(taken, end).map_or(earliest, |line| line.later(earliest));
+            if taken.precedes(line) {
+                missed = self.log.missed(taken, line);
+                missed.overwritten = line.since(taken) - missed.expired;
             }
         }
         let pending = match &self.shared {
@@ -309,8 +349,10 @@ impl<T: Send + Sync + 'static> Lane<T> {
 
     fn figures(&self) -> LaneStats {
         let Counters { acked, dead, retried, refused, late, lapsed, replayed, skipped, expired, .. } = &*self.counters;
+        let Counters { dropped, conflated, .. } = &*self.counters;
         let word = self.word.load();
         let View { committed, end, pending, missed } = self.view();
+        let (overwritten, shed, merged) = sort(self.own.as_ref(), missed.overwritten);
         let (in_flight, too_late, expired_there) = self.in_flight(committed);
         let none = Tally::default();
         let (tally, letters) = (self.shared.as_ref().map_or(&none, |shared| &shared.tally), &self.redrives.tally);
@@ -325,7 +367,9 @@ impl<T: Send + Sync + 'static> Lane<T> {
             retried: retried.get() + tally.retried.get() + letters.retried.get(),
             refused: refused.get() + late.get() + too_late + tally.refused.get() + letters.refused.get(),
             replayed: replayed.get(),
-            skipped: skipped.get() + missed.overwritten + self.gate.lifted().0,
+            skipped: skipped.get() + overwritten + self.gate.lifted().0,
+            dropped: dropped.get() + shed,
+            conflated: conflated.get() + merged,
             expired: expired.get() + missed.expired,
             pending: pending + self.redrives.len(),
             in_flight,

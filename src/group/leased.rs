@@ -62,8 +62,10 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> MemberTask<T, D> {
             return Left::Settled(Ran::Stopped(0));
         };
         let spent = is_spent(group, held);
-        let most = held.limit(if turn.panic || spent || D::BLAMES { 1 } else { budget });
-        let (run, spent) = match lane.log.read(&mut held.reader, most) {
+        let bound = lane.bound(budget, D::BLAMES, group.commit_bound);
+        let most = held.limit(if turn.panic || spent || D::BLAMES { 1 } else { bound });
+        let read = lane.own_gap(held).map_or_else(|| lane.log.read(&mut held.reader, most), Read::Gap);
+        let (run, spent) = match read {
             Read::Ready(run) => (run, spent),
             Read::Pending => return Left::Settled(Ran::Nothing),
             Read::Gap(gap) => match behind(group, lane, *seen, held, gap, most) {
@@ -84,8 +86,8 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> MemberTask<T, D> {
         if !watch.begin(&lane.word, (self.member, turn.executor), (first, len as u64), kept) {
             return Left::Settled(Ran::Stopped(0));
         }
-        if lane.loses {
-            lane.gate.take(first.plus(len as u64), epoch);
+        if lane.tells {
+            lane.took(first.plus(len as u64), epoch);
         }
         let (mut done, interrupt) = (0, Interrupt { word: &lane.word, seen: *seen, progress: None });
         let verdict = contain(|| {

@@ -8,6 +8,7 @@ use super::lane::Lane;
 use super::record::{Batch, Lent, Record};
 use crate::log::Read;
 use crate::ring::Moved;
+use crate::seq::Seq;
 use crate::sync::{Arc, lock};
 
 /// Why a group's leftovers are not to be had.
@@ -55,7 +56,17 @@ impl<T: Send + Sync + 'static> Group<T> {
     }
 
     fn show(&self, lane: &Lane<T>, visit: &mut impl FnMut(&Record<'_, T>)) -> u64 {
-        let mut reader = lane.log.reader(lane.gate.position()).covered_by(lane.gate.clone());
+        if let Some(newest) = &lane.newest {
+            let left = newest.left().iter().filter(|(at, _)| !at.precedes(lane.gate.position()));
+            let show = |(at, value): &(Seq, T)| {
+                let (lent, home, partition) = (Lent::Clone(value, *at), &self.home, lane.partition);
+                visit(&Batch { lent, home, partition, attempt: 1, lost: 0 }.get(0));
+            };
+            return left.map(show).count() as u64;
+        }
+        let from = lane.gate.position();
+        let from = lane.line(from, lane.log.end()).unwrap_or(from);
+        let mut reader = lane.log.reader(from).covered_by(lane.gate.clone());
         let (mut shown, mut lost) = (0, 0);
         loop {
             // One at a time: where records have an age, the next one may be too old by then.

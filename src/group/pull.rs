@@ -160,8 +160,8 @@ impl<T: Send + Sync + 'static> Lane<T> {
         let at = self.cursor();
         news.unused.extend(flight.follow(at, FencedBy::Trimmed));
         let Some(holder) = flight.holder else { return };
-        if self.loses {
-            self.gate.take(flight.next(), at.epoch);
+        if self.tells {
+            self.took(flight.next(), at.epoch);
         }
         news.spent = flight.has_spent(at);
         if flight.is_idle(at) && !news.spent {

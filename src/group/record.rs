@@ -5,6 +5,7 @@ use super::home::Home;
 use super::lease::ExtendError;
 use super::letters::Letter;
 use crate::ring::{Records, Run, TimeOf};
+use crate::seq::Seq;
 use crate::time::Time;
 use std::fmt;
 use std::ops::Deref;
@@ -158,12 +159,14 @@ pub(super) enum Lent<'a, T> {
     Run(Run<'a, T>),
     /// One that was given up, with its letter.
     Redriven(&'a T, &'a Letter),
+    /// A clone of the record at an offset.
+    Clone(&'a T, Seq),
 }
 
 /// The payloads of a batch, in order.
 enum Payloads<'a, T> {
     Run(Records<'a, T>),
-    Redriven(Option<&'a T>),
+    One(Option<&'a T>),
 }
 
 impl<'a, T> Iterator for Payloads<'a, T> {
@@ -173,7 +176,7 @@ impl<'a, T> Iterator for Payloads<'a, T> {
     fn next(&mut self) -> Option<&'a T> {
         match self {
             Payloads::Run(records) => records.next(),
-            Payloads::Redriven(one) => one.take(),
+            Payloads::One(one) => one.take(),
         }
     }
 }
@@ -195,7 +198,7 @@ impl<'a, T> Batch<'a, T> {
     pub fn len(&self) -> usize {
         match &self.lent {
             Lent::Run(run) => run.len(),
-            Lent::Redriven(..) => 1,
+            Lent::Redriven(..) | Lent::Clone(..) => 1,
         }
     }
 
@@ -234,6 +237,7 @@ impl<'a, T> Batch<'a, T> {
         match &self.lent {
             Lent::Run(run) => run.first().get(),
             Lent::Redriven(_, letter) => letter.offset(),
+            Lent::Clone(_, at) => at.get(),
         }
     }
 
@@ -246,7 +250,7 @@ impl<'a, T> Batch<'a, T> {
     #[inline(always)]
     pub fn letter(&self) -> Option<&'a Letter> {
         match self.lent {
-            Lent::Run(_) => None,
+            Lent::Run(_) | Lent::Clone(..) => None,
             Lent::Redriven(_, letter) => Some(letter),
         }
     }
@@ -268,7 +272,7 @@ impl<'a, T> Batch<'a, T> {
     pub(super) fn value(&self, index: usize) -> &'a T {
         match &self.lent {
             Lent::Run(run) => run.get(index),
-            Lent::Redriven(value, _) => {
+            Lent::Redriven(value, _) | Lent::Clone(value, _) => {
                 assert!(index == 0, "record {index} of a batch of 1");
                 value
             }
@@ -279,7 +283,7 @@ impl<'a, T> Batch<'a, T> {
     fn time_of(&self, index: usize) -> TimeOf<'a> {
         match &self.lent {
             Lent::Run(run) => run.time_of(index),
-            Lent::Redriven(..) => TimeOf::default(),
+            Lent::Redriven(..) | Lent::Clone(..) => TimeOf::default(),
         }
     }
 
@@ -287,7 +291,7 @@ impl<'a, T> Batch<'a, T> {
     fn payloads(&self) -> Payloads<'a, T> {
         match &self.lent {
             Lent::Run(run) => Payloads::Run(run.iter()),
-            Lent::Redriven(value, _) => Payloads::Redriven(Some(value)),
+            Lent::Redriven(value, _) | Lent::Clone(value, _) => Payloads::One(Some(value)),
         }
     }
 

@@ -133,7 +133,9 @@ pub(super) fn commit<T: Send + Sync + 'static>(
         held.reader.put_down();
         return true;
     }
-    held.reader.advance(to);
+    if lane.newest.is_none() {
+        held.reader.advance(to);
+    }
     let (from, counters) = (held.next, &lane.counters);
     // Counted before: who sees the cursor there, as a drain does, finds the books right.
     counters.acked.add(done as u64);

@@ -179,7 +179,9 @@ impl<T: Send + Sync + 'static> Lane<T> {
         if offset < stats.committed {
             return (offset < stats.start && stats.replayed == 0).then_some(Delivery::BeforeStart);
         }
-        if self.loses && offset < self.log.earliest().get() && offset >= self.gate.taken().get() {
+        let taken = self.gate.taken();
+        let line = self.line(taken, self.log.end()).unwrap_or(taken);
+        if self.loses && offset < self.log.earliest().later(line).get() && offset >= taken.get() {
             return Some(Delivery::Lost);
         }
         if let Some(shared) = &self.shared {

@@ -22,6 +22,9 @@ pub(super) struct Counters {
     pub(super) replayed: Count,
     pub(super) skipped: Count,
     pub(super) expired: Count,
+    /// By the group's own overflow; both under the control lock.
+    pub(super) dropped: Count,
+    pub(super) conflated: Count,
     /// The executor that steps the lane at this moment; 0: none. By the lane's holder.
     pub(super) serving: Count,
     /// 1 while that is with a letter that came back, not with the records at the cursor. By the lane's holder.
@@ -115,6 +118,10 @@ pub struct LaneStats {
     pub skipped: u64,
     /// Records lost to the group because they became older than the topic allows.
     pub expired: u64,
+    /// Records that went because too many [waited](crate::GroupConfig::overflow), the oldest first.
+    pub dropped: u64,
+    /// Records passed over because later ones were there, of a group that wants the [latest](crate::Overflow::latest) only.
+    pub conflated: u64,
     /// Records that are not done yet: those in a handler's hands, those retained behind them, and letters queued to be handed
     /// over again.
     pub pending: u64,
@@ -141,11 +148,12 @@ impl LaneStats {
         self.pending
     }
 
-    /// Whether every record is accounted for: `(end - start) + replayed = acked + dead + skipped + expired + pending`.
-    /// Exact only while nothing moves.
+    /// Whether every record is accounted for: `(end - start) + replayed = acked + dead + skipped + expired + dropped + conflated +
+    /// pending`. Exact only while nothing moves.
     pub fn balances(&self) -> bool {
         let came = (self.end - self.start) + self.replayed;
-        came == self.acked + self.dead + self.skipped + self.expired + self.pending
+        let gone = self.skipped + self.expired + self.dropped + self.conflated;
+        came == self.acked + self.dead + gone + self.pending
     }
 }
 
@@ -212,6 +220,16 @@ impl GroupStats {
     /// Records that became too old before the group had read them.
     pub fn expired(&self) -> u64 {
         self.sum(|lane| lane.expired)
+    }
+
+    /// Records that went because too many waited.
+    pub fn dropped(&self) -> u64 {
+        self.sum(|lane| lane.dropped)
+    }
+
+    /// Records passed over for later ones.
+    pub fn conflated(&self) -> u64 {
+        self.sum(|lane| lane.conflated)
     }
 
     /// Records not done yet.

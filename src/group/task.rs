@@ -160,12 +160,16 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> MemberTask<T, D> {
         if let Some(watch) = &self.slots[index].lane.watch {
             return self.run_leased(index, turn, budget, &watch.clone());
         }
+        if let Some(newest) = &self.slots[index].lane.newest {
+            return self.run_newest(index, turn, &newest.clone());
+        }
         let (group, Slot { lane, held, seen, .. }) = (&*self.group, &mut self.slots[index]);
         let (Some(held), Some(handlers)) = (held, &mut self.handlers) else { return Ran::Stopped(0) };
         let spent = is_spent(group, held);
-        let bound = if turn.panic || spent { 1 } else { budget };
+        let bound = if turn.panic || spent { 1 } else { lane.bound(budget, D::BLAMES, group.commit_bound) };
         let most = held.limit(bound);
-        let run = match lane.log.read(&mut held.reader, most) {
+        let read = lane.own_gap(held).map_or_else(|| lane.log.read(&mut held.reader, most), Read::Gap);
+        let run = match read {
             Read::Ready(run) => run,
             Read::Pending => return Ran::Nothing,
             Read::Gap(gap) => match behind(group, lane, *seen, held, gap, most) {
@@ -183,8 +187,8 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> MemberTask<T, D> {
             return finish(group, lane, held, 0, settled);
         }
         let (mut done, len) = (0, batch.len());
-        if lane.loses {
-            lane.gate.take(first.plus(len as u64), held.epoch);
+        if lane.tells {
+            lane.took(first.plus(len as u64), held.epoch);
         }
         let interrupt = Interrupt { word: &lane.word, seen: *seen, progress: None };
         let verdict = contain(|| {
@@ -334,8 +338,8 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> MemberTask<T, D> {
     #[inline]
     fn hand_is_empty(&self, index: usize) {
         let Slot { lane, held, .. } = &self.slots[index];
-        if let (true, Some(held)) = (lane.loses, held) {
-            lane.gate.take(held.next, held.epoch);
+        if let (true, Some(held)) = (lane.tells, held) {
+            lane.took(lane.behind_the_hand(held), held.epoch);
         }
     }
 

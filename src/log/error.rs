@@ -10,6 +10,8 @@ pub struct Limiting {
     pub tag: u64,
     /// Records between its cursor and the end.
     pub lag: u64,
+    /// How many of them wait, and how many may, where that is what holds producers back.
+    pub waiting: Option<(u64, u64)>,
 }
 
 /// Nothing was stored. `V` is what comes back: the record, or nothing for a batch, whose records stay in the caller's
@@ -104,7 +106,7 @@ struct Held(Option<Limiting>);
 impl fmt::Display for Held {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
-            Some(Limiting { tag, lag }) => write!(f, "group #{tag} is {lag} records behind"),
+            Some(Limiting { tag, lag, .. }) => write!(f, "group #{tag} is {lag} records behind"),
             None => f.write_str("no group has taken the records that are kept"),
         }
     }

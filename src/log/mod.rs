@@ -9,6 +9,7 @@ mod account;
 mod age;
 mod append;
 mod error;
+mod handout;
 mod losses;
 mod partition;
 mod producer;
@@ -20,6 +21,7 @@ mod tally;
 
 pub use append::AppendCtl;
 pub use error::{AppendError, Limiting};
+pub use handout::{Door, Outlet};
 pub use partition::{Appended, AppendedAll, Full, Log, LogConfig};
 pub use producer::LogProducer;
 pub use read::{Gap, Missed, Read, Relocated};

@@ -11,15 +11,20 @@
 use super::{
     AppendError, Relocated,
     age::Age,
+    handout::Handout,
     producer::given_back,
     retain::{Gates, OWN, Retain},
     stamp::{Stamps, Timestamps},
     tally::Tally,
 };
 use crate::{
-    ring::{Gate, Kept, Moved, Options, OutOfMemory, Producers, Ring, Start, Why},
+    ring::{Gate, Gating, Kept, Moved, Options, OutOfMemory, Producers, Ring, Start, Why},
     seq::{Capacity, Seq},
-    sync::{Arc, Mutex, atomic::AtomicU64},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+        hint::light_barrier,
+    },
     time::Clock,
     wait::{Event, Sleeper, Wake},
 };
@@ -99,8 +104,9 @@ pub struct Log<T> {
     /// Sleepers of appends that have waited, for the next that must.
     pub(super) sleepers: Mutex<Vec<Sleeper>>,
     pub(super) tally: Tally,
+    pub(super) handout: Handout<T>,
     /// Nothing is done behind an append but to tell those who wait for records.
-    plain: bool,
+    plain: AtomicBool,
 }
 
 impl<T: Send + Sync + 'static> Log<T> {
@@ -112,8 +118,8 @@ impl<T: Send + Sync + 'static> Log<T> {
         let ring = Ring::new(Options { prefault, lossy, timed, aged, prompt, ..Options::new(capacity, producers) })?;
         let stamps = Stamps::of(timestamps, &clock);
         let log = Self::aged_around(ring, retain, max_age, clock);
-        let (stamps, plain) = (log.stamps.or(stamps), log.plain && !measured);
-        Ok(Arc::new(Self { stamps, plain, tally: Tally::new(measured), ..log }))
+        let stamps = log.stamps.or(stamps);
+        Ok(Arc::new(Self { stamps, tally: Tally::new(measured), ..log }))
     }
 
     /// A partition around a ring that nobody uses yet.
@@ -134,7 +140,8 @@ impl<T: Send + Sync + 'static> Log<T> {
             wary: AtomicU64::new(0),
             sleepers: Mutex::new(Vec::new()),
             tally: Tally::default(),
-            plain: retain != Retain::Unacked,
+            handout: Handout::default(),
+            plain: AtomicBool::new(retain != Retain::Unacked),
         }
     }
 
@@ -192,9 +199,14 @@ impl<T: Send + Sync + 'static> Log<T> {
     /// Adds a group's gate. `gate.position()` says where it landed. The tag `u64::MAX` is the partition's own. A
     /// [`sweep`](Self::sweep) follows.
     pub fn join(&self, want: Start, tag: u64) -> Arc<Gate> {
+        self.admit(want, tag, None)
+    }
+
+    /// The same, of a group with another idea of what holds producers back than the partition's own.
+    pub fn admit(&self, want: Start, tag: u64, gating: Option<Gating>) -> Arc<Gate> {
         debug_assert_ne!(tag, OWN, "the tag of the partition's own gate");
         self.look_only();
-        let gate = self.gates.join(&self.ring, want, tag);
+        let gate = self.gates.join(&self.ring, want, tag, gating);
         self.not_full.wake_all(); // the partition's own gate may have stood further back
         gate
     }
@@ -310,9 +322,10 @@ impl<T: Send + Sync + 'static> Log<T> {
     }
 
     #[inline(always)]
-    fn tell(&self, quiet: bool) {
+    pub(super) fn tell(&self, quiet: bool) {
         if quiet {
             self.not_empty.notify_quiet();
+            light_barrier(); // as in `notify`, for `is_plain`
         } else {
             self.not_empty.notify();
         }
@@ -320,20 +333,37 @@ impl<T: Send + Sync + 'static> Log<T> {
 
     #[inline(always)]
     pub(super) fn stored(&self, offset: Seq, quiet: bool) -> Appended {
-        let plain = self.plain;
-        if !plain {
-            self.measure(offset.plus(1));
-        }
+        self.measure(offset.plus(1));
         self.tell(quiet);
-        Appended { offset, kept: plain || self.gates.kept(&self.ring, offset, 1) }
+        let kept = self.is_plain() || self.is_kept(offset, 1, quiet);
+        Appended { offset, kept }
+    }
+
+    /// Whether nothing more is to be done behind what was published and told of.
+    #[inline(always)]
+    fn is_plain(&self) -> bool {
+        // ORD(plain:A) Relaxed: behind our publish by the barrier in `tell`: either we see that records are to be shown, or who wants
+        // to be shown them finds the partition's end behind our record.
+        self.plain.load(Ordering::Relaxed)
+    }
+
+    /// Shows what was published to those who want that, and says whether the first of it is kept.
+    #[inline(never)]
+    fn is_kept(&self, first: Seq, count: u64, quiet: bool) -> bool {
+        self.hand_out(quiet);
+        self.gates.kept(&self.ring, first, count)
+    }
+
+    /// From now on publishers look whether there is anybody to show records to. A heavy barrier is to follow.
+    pub(super) fn is_watched(&self) {
+        // ORD(plain:B) Relaxed: before the look at the end, by the barrier pair.
+        self.plain.store(false, Ordering::Relaxed);
     }
 
     pub(super) fn stored_all(&self, offsets: Range<Seq>, quiet: bool) -> AppendedAll {
-        if !self.plain {
-            self.measure(offsets.end);
-        }
+        self.measure(offsets.end);
         self.tell(quiet);
-        let kept = self.gates.kept(&self.ring, offsets.start, offsets.end.since(offsets.start));
+        let kept = self.is_plain() || self.is_kept(offsets.start, offsets.end.since(offsets.start), quiet);
         AppendedAll { offsets, kept }
     }
 }

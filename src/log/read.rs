@@ -27,6 +27,8 @@ pub struct Gap {
     pub to: Seq,
     /// How many of them were too old; the others were overwritten.
     pub expired: u64,
+    /// How many of them were neither, but passed over by their group for later ones: the log knows of none.
+    pub conflated: u64,
 }
 
 impl Gap {
@@ -42,7 +44,7 @@ impl Gap {
 
     /// How many of them were overwritten.
     pub fn overwritten(&self) -> u64 {
-        self.len().saturating_sub(self.expired)
+        self.len().saturating_sub(self.expired + self.conflated)
     }
 }
 
@@ -86,7 +88,7 @@ impl<T: Send + Sync + 'static> Log<T> {
 
     #[cold]
     fn gap(&self, from: Seq, to: Seq) -> Gap {
-        Gap { from, to, expired: self.missed(from, to).expired }
+        Gap { from, to, expired: self.missed(from, to).expired, conflated: 0 }
     }
 
     /// Moves a group's gate on from `from` to `to`, unless somebody moved or took it meanwhile, wakes a producer, and drops

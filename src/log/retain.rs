@@ -16,7 +16,7 @@
 
 use super::losses::Losses;
 use crate::{
-    ring::{Gate, Ring, Start},
+    ring::{Gate, Gating, Ring, Start},
     seq::Seq,
     sync::{
         Arc, Mutex,
@@ -120,10 +120,17 @@ impl Gates {
         }
     }
 
-    pub(super) fn join<T: Send + Sync + 'static>(&self, ring: &Ring<T>, want: Start, tag: u64) -> Arc<Gate> {
+    pub(super) fn join<T: Send + Sync + 'static>(
+        &self,
+        ring: &Ring<T>,
+        want: Start,
+        tag: u64,
+        gating: Option<Gating>,
+    ) -> Arc<Gate> {
         let mut members = lock(&self.gates);
         let want = self.clamp(ring, want);
-        let gate = if ring.is_lossy() { ring.follow(want, tag) } else { ring.join(want, tag) };
+        let own = if ring.is_lossy() { Gating::Follows } else { Gating::Uncommitted };
+        let gate = ring.admit(want, tag, gating.unwrap_or(own));
         if members.groups.is_empty() {
             self.set_listening(gate.position().get().saturating_add(1));
         }

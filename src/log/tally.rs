@@ -106,8 +106,12 @@ impl<T: Send + Sync + 'static> Log<T> {
 
     /// The group that is furthest behind, if a group is what holds producers back.
     pub fn limiting(&self) -> Option<Limiting> {
-        let (position, tag) = self.ring().limiting()?;
-        (tag != OWN).then(|| Limiting { tag, lag: self.end().lag_behind(position) })
+        let (gate, _) = self.ring().tightest()?;
+        let (position, taken) = gate.places();
+        let end = self.end();
+        let waiting = gate.gating().waiting().map(|most| (end.lag_behind(taken), most));
+        let position = position.later(self.ring().floor_seq());
+        (gate.tag() != OWN).then(|| Limiting { tag: gate.tag(), lag: end.lag_behind(position), waiting })
     }
 
     /// What to tell the caller whose attempt failed.
@@ -120,14 +124,13 @@ impl<T: Send + Sync + 'static> Log<T> {
                 AppendError::Full { value, limiting: self.limiting(), waited }
             }
             Why::Sealed => AppendError::Closed(value),
-            Why::TooLarge => AppendError::TooLarge { value, len, capacity: self.ring().capacity().get() },
+            Why::TooLarge => AppendError::TooLarge { value, len, capacity: self.ring().narrowest() },
             Why::OutOfMemory => AppendError::OutOfMemory(value),
         }
     }
 
     /// Whether a producer would find room now.
     pub fn has_room(&self) -> bool {
-        let full = |(position, _): (Seq, u64)| self.end().lag_behind(position) >= self.ring().capacity().get();
-        !self.ring().limiting().is_some_and(full)
+        self.ring().tightest().is_none_or(|(_, room)| room > 0)
     }
 }

@@ -1,6 +1,7 @@
 //! Where cursors come in, are moved, and leave.
 #![forbid(unsafe_code)]
 
+use crate::ring::gate::Gating;
 use crate::ring::{Body, Fenced, Gate, Moved, Shared, Start};
 use crate::seq::Seq;
 use crate::sync::{Arc, lock};
@@ -9,25 +10,30 @@ impl<T: Send + Sync + 'static> Body<T> {
     /// Adds a gate, as near to where it is wanted as what is retained allows; `position()` says where. From there on its
     /// group misses nothing but what [`raise_floor`](Self::raise_floor) passes.
     pub fn join(&self, want: Start, tag: u64) -> Arc<Gate> {
-        self.admit(want, tag, true)
+        self.admit(want, tag, Gating::Uncommitted)
     }
 
     /// Adds a cursor that holds nobody back, where it is wanted as nearly as what is retained allows.
     pub fn follow(&self, want: Start, tag: u64) -> Arc<Gate> {
-        self.admit(want, tag, false)
+        self.admit(want, tag, Gating::Follows)
     }
 
-    fn admit(&self, want: Start, tag: u64, holds_back: bool) -> Arc<Gate> {
+    /// Adds a cursor that holds producers back as `gating` says, where it is wanted as nearly as what is retained allows. What
+    /// has been promised to producers before, an eighth of the capacity at most, they may use all the same.
+    pub fn admit(&self, want: Start, tag: u64, gating: Gating) -> Arc<Gate> {
         let at = match want {
             Start::At(seq) => self.within(seq),
             Start::End => self.end(),
             Start::Earliest => self.earliest(),
         };
-        let gate = Arc::new(Gate::new(at, tag, self.tail.clone(), holds_back));
+        let gate = Arc::new(Gate::new(at, tag, self.tail.clone(), gating));
+        if !gate.holds_back() {
+            self.pages.overwrite();
+        }
         self.change_gates(|gates| gates.push(gate.clone()));
         // Not below what is being dropped; and from its stamp on grants keep to the gate, up to it to what was retained before.
         let front = self.come_in();
-        let kept = if holds_back { self.tail.seq(self.retained(self.stamp())).later(front) } else { front };
+        let kept = if gate.holds_back() { self.tail.seq(self.retained(self.stamp())).later(front) } else { front };
         if at.precedes(kept) {
             gate.lift(at, kept);
         }
@@ -58,7 +64,7 @@ impl<T: Send + Sync + 'static> Body<T> {
         }
         // Another takes the place first, so that from its first moment there what the moved one covers is retained: its owner
         // may commit in the new epoch at once.
-        let place = self.admit(Start::At(want), gate.tag(), gate.holds_back());
+        let place = self.admit(Start::At(want), gate.tag(), gate.gating());
         let to = place.position();
         let before = gate.force(from, to);
         self.leave(&place);
@@ -67,11 +73,14 @@ impl<T: Send + Sync + 'static> Body<T> {
 
     /// The gate that holds producers back most: where it stands, or the floor if it stands further back; and its tag.
     pub fn limiting(&self) -> Option<(Seq, u64)> {
-        let (end, floor) = (self.end(), self.floor_seq());
-        let place = |gate: &Shared| (gate.read().widen(end).later(floor), gate.tag());
-        self.gates.read(|gates| {
-            gates.iter().filter(|gate| gate.holds_back()).map(place).max_by_key(|(at, _)| end.lag_behind(*at))
-        })
+        self.tightest().map(|(gate, _)| (gate.position().later(self.floor_seq()), gate.tag()))
+    }
+
+    /// The gate that holds producers back most, and how many records it leaves room for.
+    pub fn tightest(&self) -> Option<(Arc<Gate>, u64)> {
+        let (end, floor, capacity) = (self.end(), self.floor_seq(), self.capacity().get());
+        let room = |gate: &Shared| (gate.clone(), gate.room(end, floor, capacity));
+        self.gates.read(|gates| gates.iter().filter(|gate| gate.holds_back()).map(room).min_by_key(|(_, room)| *room))
     }
 
     /// Where the slowest cursor stands, whether it holds producers back or not.

@@ -45,7 +45,7 @@ impl<T: Send + Sync + 'static> Body<T> {
     }
 
     /// The floor, as an offset.
-    pub(super) fn floor_seq(&self) -> Seq {
+    pub fn floor_seq(&self) -> Seq {
         self.tail.seq(self.floor())
     }
 

@@ -13,6 +13,28 @@ use crate::seq::{Seq, Stamped};
 use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::sync::atomic::{AtomicBool, AtomicU64};
 use crate::sync::{Arc, CachePadded, explore};
+use std::num::NonZeroU64;
+
+/// What a cursor holds producers back by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gating {
+    /// Nothing: they may overtake it.
+    Follows,
+    /// What is not committed, by the ring's capacity.
+    Uncommitted,
+    /// That, and what has not been [taken](Gate::take): no more than so many records wait.
+    Waiting(NonZeroU64),
+}
+
+impl Gating {
+    /// How many records may wait, where that is what it goes by.
+    pub fn waiting(self) -> Option<u64> {
+        match self {
+            Self::Waiting(most) => Some(most.get()),
+            Self::Follows | Self::Uncommitted => None,
+        }
+    }
+}
 
 /// A cursor that holds producers back: none claims a position at or beyond gate + capacity.
 ///
@@ -35,7 +57,7 @@ pub struct Gate {
     word: CachePadded<AtomicU64>,
     tail: Arc<Tail>,
     tag: u64,
-    holds_back: bool,
+    gating: Gating,
     /// Up to where records are in hand, under which epoch.
     hand: AtomicU64,
     /// How many records it was lifted over, and where it was lifted to last.
@@ -50,18 +72,37 @@ pub struct Gate {
 pub(super) const FAR: u64 = 1 << 38;
 
 impl Gate {
-    /// `holds_back`: whether producers wait for it.
-    pub(super) fn new(at: Seq, tag: u64, tail: Arc<Tail>, holds_back: bool) -> Self {
+    pub(super) fn new(at: Seq, tag: u64, tail: Arc<Tail>, gating: Gating) -> Self {
         let [word, hand] = std::array::from_fn(|_| AtomicU64::new(Stamped::new(at, 0).word()));
         let [lifted, lifted_to] = std::array::from_fn(|_| AtomicU64::new(0));
         let gone = AtomicBool::new(false);
-        Self { word: CachePadded::new(word), tail, tag, holds_back, hand, lifted, lifted_to, gone }
+        Self { word: CachePadded::new(word), tail, tag, gating, hand, lifted, lifted_to, gone }
     }
 
     /// Whether producers wait for it. Those that they do not wait for may be overtaken.
     #[inline]
     pub fn holds_back(&self) -> bool {
-        self.holds_back
+        self.gating != Gating::Follows
+    }
+
+    /// What it holds producers back by.
+    #[inline]
+    pub fn gating(&self) -> Gating {
+        self.gating
+    }
+
+    /// How many records from `here` on it leaves room for, on a ring of `capacity`, of which those below `floor` count for
+    /// nothing.
+    pub(super) fn room(&self, here: Seq, floor: Seq, capacity: u64) -> u64 {
+        let room = |at: Seq, most: u64| most.saturating_sub(here.lag_behind(at.later(floor)));
+        match self.gating {
+            Gating::Follows => capacity,
+            Gating::Uncommitted => room(self.read().widen(here), capacity),
+            Gating::Waiting(most) => {
+                let (committed, taken) = self.places();
+                room(committed, capacity).min(room(taken, most.get()))
+            }
+        }
     }
 
     /// What the gate's owner called it.
@@ -151,10 +192,10 @@ impl Gate {
     }
 
     /// Says that records up to `to` are in hand, under `epoch`: they are delivered even where the log goes on without them.
-    /// Nobody waits for that; it is a figure.
+    /// Wakes nobody: where producers are held back by [what waits](Gating::Waiting), that is to follow.
     #[inline]
     pub fn take(&self, to: Seq, epoch: u32) {
-        // ORD(gate_take:A) Relaxed: a figure.
+        // ORD(gate_take:A) Relaxed: a number to count with. The memory of what is in hand goes by the word.
         self.hand.store(Stamped::new(to, epoch).word(), Relaxed);
     }
 
@@ -166,7 +207,7 @@ impl Gate {
     /// Up to where records are committed, and up to where they are that or in hand.
     pub fn places(&self) -> (Seq, Seq) {
         let (position, epoch) = self.snapshot();
-        // ORD(places:A) Relaxed: a figure.
+        // ORD(places:A) Relaxed: as where it is written.
         let hand = Stamped::from_word(self.hand.load(Relaxed));
         (position, if hand.stamp() == epoch { position.later(hand.widen(position)) } else { position })
     }

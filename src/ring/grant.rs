@@ -45,7 +45,7 @@ impl<T: Send + Sync + 'static> Body<T> {
             }
             let allowed = self.allowed(nth);
             if allowed < count {
-                return Err(Why::Full);
+                return Err(if self.narrowest() < count { Why::TooLarge } else { Why::Full });
             }
             let upto = allowed.min(count.max(self.geometry.capacity().eighth()));
             let raised = granted.at(self.tail.seq(nth + upto));
@@ -73,9 +73,15 @@ impl<T: Send + Sync + 'static> Body<T> {
     /// How many records from `nth` on the gates leave room for; what lies below the floor is nobody's any more.
     fn allowed(&self, nth: u64) -> u64 {
         let (here, capacity, floor) = (self.tail.seq(nth), self.geometry.capacity().get(), self.floor_seq());
-        let lag = |gate: &Shared| here.lag_behind(gate.read().widen(here).later(floor));
-        let most = |gates: &Vec<Shared>| gates.iter().filter(|gate| gate.holds_back()).map(lag).max();
-        self.gates.read(most).map_or(capacity, |lag| capacity.saturating_sub(lag))
+        let least = |gates: &Vec<Shared>| gates.iter().map(|gate| gate.room(here, floor, capacity)).min();
+        self.gates.read(least).unwrap_or(capacity)
+    }
+
+    /// How many records there is room for when everybody has caught up.
+    #[cold]
+    pub fn narrowest(&self) -> u64 {
+        let (capacity, waiting) = (self.geometry.capacity().get(), |gate: &Shared| gate.gating().waiting());
+        self.gates.read(|gates| gates.iter().filter_map(waiting).min()).unwrap_or(capacity)
     }
 
     /// A new stamp: every `raise` that scanned the gates before fails. Returns the first position not promised.
@@ -107,7 +113,7 @@ impl<T: Send + Sync + 'static> Body<T> {
                 Found::Missing(old) => old,
             };
             let spare = self.pages.spare(&self.holds).map_err(|_| Why::OutOfMemory)?;
-            if self.lossy {
+            if self.lossy || self.prompt {
                 self.lift_floor(self.geometry.first_mapped(page));
             }
             self.pages.anew(spare, self.geometry.page_start(page));

@@ -79,8 +79,8 @@
 //! | catch_up:D | lifted, add | Relaxed | a counter |
 //! | lifted:A | lifted, load | Relaxed | a counter |
 //! | lifted:B | lifted to, load | Relaxed | a figure |
-//! | gate_take:A | in hand, store | Relaxed | a figure |
-//! | places:A | in hand, load | Relaxed | a figure |
+//! | gate_take:A | in hand, store | Relaxed | a number to count with; memory goes by the gate's word |
+//! | places:A | in hand, load | Relaxed | the same |
 //! | gate:A | gate, load | Acquire | what the group did before is visible to the producer that it lets in; pairs with commit:A, bump:A, force:A |
 //! | granted:A | `granted`, load | Acquire | the same for a producer that claims under another's raise; pairs with raise:B |
 //! | raise:A | `granted`, load | Acquire | a gate whose stamp is in the word is on the list we scan; pairs with stamp:A |
@@ -99,6 +99,8 @@
 //! | page_state:A | state, load | Relaxed | a gauge |
 //! | retire:A | page's number, store | Relaxed | for a diagnosis, which finds the page RETIRED before and after |
 //! | kept_aside:A | page's number, load | Relaxed | the same |
+//! | overwrites:A | pages overwrite, load | Relaxed | who does not see it set keeps the page, and looks again when it wants one |
+//! | overwrites:B | pages overwrite, store | Relaxed | the same |
 //! | extras:A | extra pages, load | Relaxed | each is read through a cell that publishes it |
 //! | allocate:A | extra pages, add | Relaxed | hands out numbers |
 //! | allocate:B | extra pages, sub | Relaxed | takes back one out of range |
@@ -166,7 +168,7 @@ mod types;
 
 pub use batch::push_from;
 pub use exclusive::Exclusive;
-pub use gate::Gate;
+pub use gate::{Gate, Gating};
 pub use reader::{Peek, PeekTimes, Reader};
 pub use run::{Records, Run};
 pub use stall::{Keeper, Kept};

@@ -10,7 +10,7 @@ use crate::ring::slot::Page;
 use crate::ring::storage::Block;
 use crate::ring::{Options, OutOfMemory, Producers};
 use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
-use crate::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, fence};
+use crate::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, fence};
 use crate::sync::{CachePadded, explore, passed};
 
 /// Ready for use: marks cleared, nobody looks at it.
@@ -98,7 +98,7 @@ pub(super) struct Pages<T> {
     /// On prompt rings: how far the records of each of the fixed pages have been released, in lines of their own.
     released: Option<Box<[CachePadded<Released>]>>,
     /// Whether a page may leave the table before its records have been released.
-    overwrites: bool,
+    overwrites: AtomicBool,
 }
 
 impl<T> Pages<T> {
@@ -112,7 +112,8 @@ impl<T> Pages<T> {
         let fixed = (0..count).map(|nth| (slab.page(nth), State::default())).collect();
         let (extra, extras) = (Chunks::new(), AtomicUsize::new(0));
         let released = options.prompt.then(|| (0..count).map(|_| CachePadded::default()).collect());
-        let (tagged, claims_may_stall, overwrites) = (shared, shared, options.lossy || options.aged);
+        let (tagged, claims_may_stall) = (shared, shared);
+        let overwrites = AtomicBool::new(options.lossy || options.aged);
         Ok(Self { slots, tagged, timed, fixed, slab, extra, extras, claims_may_stall, released, overwrites })
     }
 
@@ -148,6 +149,12 @@ impl<T> Pages<T> {
         if let Some(released) = self.released(physical) {
             released.anew(first);
         }
+    }
+
+    /// From now on pages may leave the table before their records have been released.
+    pub(super) fn overwrite(&self) {
+        // ORD(overwrites:B) Relaxed: see where it is read.
+        self.overwrites.store(true, Relaxed);
     }
 
     /// The first position on the page that has not been released, if there is one.
@@ -295,7 +302,8 @@ impl<T> Pages<T> {
         if holds.needed(page) {
             return true;
         }
-        if self.overwrites {
+        // ORD(overwrites:A) Relaxed: who does not see it set keeps the page, and looks again.
+        if self.overwrites.load(Relaxed) {
             self.release(page, u64::MAX);
         }
         !self.page(page).all_dropped(self.slots)

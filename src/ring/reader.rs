@@ -56,7 +56,7 @@ pub struct Reader<T> {
     number: u64,
     physical: u16,
     held: bool,
-    /// Whether the log may go on without this reader: on a ring that sheds records.
+    /// Whether the log may go on without this reader: on a ring that sheds records, or because its cursor only follows.
     sheds: bool,
     /// Whether times lie beside the records.
     timed: bool,
@@ -121,6 +121,7 @@ impl<T: Send + Sync + 'static> Reader<T> {
     pub fn covered_by(mut self, cursor: Arc<Gate>) -> Self {
         assert!(cursor.is_of(&self.ring.tail), "a cursor of another ring");
         let tag = cursor.tag();
+        self.sheds |= !cursor.holds_back();
         self.cursor = Some(cursor);
         self.called(tag)
     }

@@ -212,7 +212,11 @@ impl<T: Send + Sync + 'static> Consumer<T> {
             if reader.position() != next.from {
                 reader.jump(next.from);
             }
-            let (len, gap) = match lane.log.read(reader, next.most) {
+            let read = match lane.over_the_line(next.from).filter(|_| next.first) {
+                Some(gap) => Read::Gap(gap),
+                None => lane.log.read(reader, next.most),
+            };
+            let (len, gap) = match read {
                 Read::Ready(run) => (run.len(), None),
                 Read::Gap(gap) if next.first => match pass(lane, reader, &next, &gap) {
                     Some(len) => (len, Some(gap)),

@@ -133,7 +133,7 @@ fn many_publishers_and_a_tiny_capacity_lose_nothing_and_wake_whom_they_must() {
 
 #[test]
 fn errors_say_who_where_and_how_many_without_asking_the_value_for_anything() {
-    let limiting = Limiting { tag: 3, lag: 8 };
+    let limiting = Limiting { tag: 3, lag: 8, waiting: None };
     let full = AppendError::Full { value: Plain(0), limiting: Some(limiting), waited: Duration::from_millis(20) };
     assert_eq!(full.to_string(), "partition full after waiting 20ms: group #3 is 8 records behind");
     let nobody = AppendError::Full { value: (), limiting: None, waited: Duration::ZERO };

@@ -55,7 +55,7 @@ fn full_names_the_slowest_group_and_its_lag() {
         bench.fill(capacity as u64);
         bench.commit(&fast, capacity as u64);
         let refused = bench.log.try_append(Plain(99)).map(|stored| stored.offset.get());
-        let limiting = Some(Limiting { tag: 7, lag: capacity as u64 });
+        let limiting = Some(Limiting { tag: 7, lag: capacity as u64, waiting: None });
         assert_eq!(full(refused), (99, limiting, Duration::ZERO));
         assert_eq!(slow.position(), Seq::ZERO);
         assert_eq!(bench.log.counts().blocked, 0, "a call that does not wait is not a wait");
@@ -121,7 +121,7 @@ fn a_publisher_never_waits_for_a_group_that_it_serves_itself() {
     bench.fill(1);
     let ctl = AppendCtl { refuse: Some(&|tag| tag == 7), ..PARK };
     match bench.log.append(Plain(4), Deadline::Never, &ctl) {
-        Err(AppendError::WouldDeadlock { value: Plain(4), limiting: Limiting { tag: 7, lag: 1 } }) => {}
+        Err(AppendError::WouldDeadlock { value: Plain(4), limiting: Limiting { tag: 7, lag: 1, waiting: None } }) => {}
         other => panic!("{other:?}"),
     }
 }
