@@ -1,7 +1,11 @@
 //! A gap: records that went before a group had read them, as its members hear of it.
 #![forbid(unsafe_code)]
 
+use super::Group;
 use super::contain::contain;
+use super::lane::{Held, Lane};
+use super::word::Word;
+use crate::log;
 use crate::sync::Arc;
 use std::fmt;
 
@@ -56,6 +60,34 @@ impl fmt::Display for Gap {
             (_, _) => write!(f, ", {dropped} dropped by its own overflow, {conflated} conflated"),
         }
     }
+}
+
+/// Records went before the lane had read them: it takes in hand what comes behind them, commits over them, counts, and tells
+/// who wants to hear of it. In that order: a producer that is faster than all this would else take the next ones as well, and
+/// the lane would be told of losses for ever. Says how many it has in hand, if it may go on with them.
+#[cold]
+pub(super) fn behind<T: Send + Sync + 'static>(
+    group: &Group<T>,
+    lane: &Lane<T>,
+    seen: Word,
+    held: &mut Held<T>,
+    gap: log::Gap,
+    most: usize,
+) -> Option<usize> {
+    let mut len = held.reach(gap.to, most);
+    if !lane.pass(held.epoch, &gap) {
+        held.resync(&lane.gate);
+        return None;
+    }
+    held.passed(&gap);
+    if len == 0 {
+        // Where nothing is shown but to the cursor, it had to come here first.
+        len = held.reach(gap.to, most);
+    }
+    lane.gate.take(gap.to.plus(len as u64), held.epoch);
+    group.progress.notify();
+    group.tell(lane.partition, &gap);
+    (len > 0 && !lane.word.differs(seen)).then_some(len)
 }
 
 /// Who wants to hear of an event: user code, run under no lock.

@@ -1,36 +1,22 @@
 //! A lane: one partition as one group sees it. Its cursor, its counters, and the state that travels with it from member
 //! to member.
-//!
-//! # What a lane loses
-//!
-//! Records may go without asking it: on a topic that drops its oldest, and where they have an age. It finds out when it reads
-//! on; until then, which for a lane that is paused or whose handler hangs may be long, its figures are computed when
-//! somebody asks:
-//!
-//! ```text
-//!     start        committed        in hand up to      earliest              end
-//!       |  acked, dead ..  | being handled |    lost, and unnoticed  |  retained  |
-//!                          '-- pending ----'                         '- pending --'
-//! ```
-//! What is in hand is delivered, gone or not, and is no loss of this group. Up to where that is, is said in the gate, with the epoch,
-//! so that a seek makes it void at once. What moves the cursor and is counted (a gap, a seek) happens under the control lock, and
-//! so does the adding up: nothing is missing or counted twice while it turns from unnoticed to counted.
 #![forbid(unsafe_code)]
 
 use super::conflate::Conflater;
 use super::context::Id;
+use super::figures::View;
 use super::flight::Flight;
 use super::lease::{Lease, Order};
 use super::newest::Newest;
-use super::overflow::{Overflow, Own, sort};
+use super::overflow::{Overflow, Own};
 use super::place::within;
 use super::redrive::Redrives;
 use super::shared::Shared;
 use super::sight::Notice;
-use super::stats::{Counters, LaneStats, Tally};
+use super::stats::Counters;
 use super::watch::{Kept, Watch};
 use super::word::{LaneWord, MemberId, Word};
-use crate::log::{self, Log, Missed};
+use crate::log::{self, Log};
 use crate::ring::{Gate, Peek, Reader, Start};
 use crate::seq::Seq;
 use crate::sync::{Arc, CachePadded, Mutex, lock};
@@ -43,7 +29,7 @@ pub(super) struct Lane<T> {
     pub(super) log: Arc<Log<T>>,
     pub(super) gate: Arc<Gate>,
     pub(super) partition: u32,
-    start: Seq,
+    pub(super) start: Seq,
     /// Whether records may go before this group has read them.
     pub(super) loses: bool,
     /// Whether what is in hand is to be known: where records are lost, or counted while they wait.
@@ -54,7 +40,7 @@ pub(super) struct Lane<T> {
     pub(super) newest: Option<Arc<Newest<T>>>,
     pub(super) counters: CachePadded<Counters>,
     /// What was to be seen when the lane ended, where records may be lost.
-    over: OnceLock<View>,
+    pub(super) over: OnceLock<View>,
     /// The state, while nobody holds the lane (word inv. 2), or a consumer does.
     pub(super) parked: Mutex<Option<Box<Held<T>>>>,
     /// What consumers have in flight. Taken within `control`, never around it; no push member takes it at work.
@@ -74,16 +60,6 @@ pub(super) struct Lane<T> {
 pub(super) struct Kind<T> {
     pub(super) order: Order,
     pub(super) overflow: Overflow<T>,
-}
-
-/// A cursor and what lies behind it, at one moment.
-#[derive(Clone, Copy)]
-struct View {
-    committed: Seq,
-    end: Seq,
-    pending: u64,
-    /// What is lost and nobody has noticed yet.
-    missed: Missed,
 }
 
 /// What belongs to the lane and is in one member's hands at a time: it survives every change of members.
@@ -304,93 +280,6 @@ impl<T: Send + Sync + 'static> Lane<T> {
             drop(rest);
         }
         ended
-    }
-
-    pub(super) fn lag(&self) -> u64 {
-        self.view().pending + self.redrives.len()
-    }
-
-    /// How many records before `goal` are not done, and how many letters wait to be handed over again.
-    pub(super) fn left_before(&self, goal: u64) -> u64 {
-        let View { committed, pending, .. } = self.view();
-        goal.saturating_sub(committed.get()).min(pending) + self.redrives.len()
-    }
-
-    /// The cursor, and what lies behind it. The end is read before the earliest: so pending is never more than what is in
-    /// hand and what the partition can hold, whatever is published meanwhile.
-    fn view(&self) -> View {
-        if let Some(last) = self.over.get() {
-            return *last;
-        }
-        let (committed, taken) = self.gate.places();
-        let end = self.log.end().later(committed);
-        let mut missed = Missed::default();
-        if let Some(newest) = &self.newest {
-            missed.overwritten = self.gone_by(newest, (committed, taken, end));
-        } else if self.loses {
-            let earliest = self.log.earliest_only().earlier(end);
-            let line = self.line(taken, end).map_or(earliest, |line| line.later(earliest));
-            if taken.precedes(line) {
-                missed = self.log.missed(taken, line);
-                missed.overwritten = line.since(taken) - missed.expired;
-            }
-        }
-        let pending = match &self.shared {
-            Some(shared) => shared.claims.pending(end),
-            None => end.since(committed) - missed.overwritten - missed.expired,
-        };
-        View { committed, end, pending, missed }
-    }
-
-    pub(super) fn stats(&self) -> LaneStats {
-        let _control = (self.loses || self.shared.is_some()).then(|| lock(&self.control));
-        self.figures()
-    }
-
-    fn figures(&self) -> LaneStats {
-        let Counters { acked, dead, retried, refused, late, lapsed, replayed, skipped, expired, .. } = &*self.counters;
-        let Counters { dropped, conflated, .. } = &*self.counters;
-        let word = self.word.load();
-        let View { committed, end, pending, missed } = self.view();
-        let (overwritten, shed, merged) = sort(self.own.as_ref(), missed.overwritten);
-        let (in_flight, too_late, expired_there) = self.in_flight(committed);
-        let none = Tally::default();
-        let (tally, letters) = (self.shared.as_ref().map_or(&none, |shared| &shared.tally), &self.redrives.tally);
-        let in_flight = in_flight + self.shared.as_ref().map_or(0, |shared| shared.in_hand());
-        LaneStats {
-            partition: self.partition,
-            start: self.start.get(),
-            committed: committed.get(),
-            end: end.get(),
-            acked: acked.get() + tally.acked.get() + letters.acked.get(),
-            dead: dead.get() + tally.dead.get() + letters.dead.get(),
-            retried: retried.get() + tally.retried.get() + letters.retried.get(),
-            refused: refused.get() + late.get() + too_late + tally.refused.get() + letters.refused.get(),
-            replayed: replayed.get(),
-            skipped: skipped.get() + overwritten + self.gate.lifted().0,
-            dropped: dropped.get() + shed,
-            conflated: conflated.get() + merged,
-            expired: expired.get() + missed.expired,
-            pending: pending + self.redrives.len(),
-            in_flight,
-            leases_expired: expired_there + lapsed.get() + tally.leases_expired.get() + letters.leases_expired.get(),
-            stragglers: self.shared.as_ref().map_or(0, |shared| shared.claims.behind_done()),
-            stragglers_ended: tally.stragglers.get(),
-            paused: word.paused(),
-            owned: word.target() != MemberId::NOBODY,
-        }
-    }
-
-    /// Checks the books, in debug builds. The caller holds the lane and has committed what it did, so with the control
-    /// lock nothing moves the cursor; if somebody has that lock, it is not the moment.
-    pub(super) fn check_books(&self) {
-        if cfg!(debug_assertions) {
-            let Ok(_control) = self.control.try_lock() else { return };
-            if !self.word.load().is_ended() {
-                let stats = self.figures();
-                debug_assert!(stats.balances(), "the books do not balance: {stats:?}");
-            }
-        }
     }
 }
 

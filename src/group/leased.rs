@@ -8,12 +8,13 @@
 use super::Group;
 use super::contain::contain;
 use super::executor::Turn;
+use super::gap::behind;
 use super::handler::{Deliver, Interrupt, Verdict};
 use super::lane::{Held, Lane};
 use super::outcome::{Failure, Outcome};
 use super::record::{Batch, Lent};
 use super::settle::{Ran, Settled, commit, finish, settle};
-use super::task::{MemberTask, Slot, behind};
+use super::task::{MemberTask, Slot};
 use super::watch::{End, Kept, Watch};
 use crate::log::Read;
 use crate::seq::Seq;

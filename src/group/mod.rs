@@ -17,6 +17,7 @@ mod deal;
 mod error;
 mod executor;
 mod fence;
+mod figures;
 mod flight;
 mod gap;
 #[allow(clippy::module_inception)]

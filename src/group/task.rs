@@ -26,6 +26,7 @@ use super::Group;
 use super::contain::{contain, drop_contained};
 use super::context::{self, Here, Id};
 use super::executor::{Place, Step, Task, Turn};
+use super::gap::behind;
 use super::handler::{Deliver, Handlers, Interrupt, Verdict};
 use super::home::Home;
 use super::lane::{Held, Lane};
@@ -36,7 +37,7 @@ use super::redrive;
 use super::roster::Member;
 use super::settle::{Ran, commit, finish, settle};
 use super::word::{MemberId, Word};
-use crate::log::{self, Read};
+use crate::log::Read;
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::time::{Clock, Ticks, ticks, ticks_in};
@@ -219,34 +220,6 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> MemberTask<T, D> {
             }
         }
     }
-}
-
-/// Records went before the lane had read them: it takes in hand what comes behind them, commits over them, counts, and tells
-/// who wants to hear of it. In that order: a producer that is faster than all this would else take the next ones as well, and
-/// the lane would be told of losses for ever. Says how many it has in hand, if it may go on with them.
-#[cold]
-pub(super) fn behind<T: Send + Sync + 'static>(
-    group: &Group<T>,
-    lane: &Lane<T>,
-    seen: Word,
-    held: &mut Held<T>,
-    gap: log::Gap,
-    most: usize,
-) -> Option<usize> {
-    let mut len = held.reach(gap.to, most);
-    if !lane.pass(held.epoch, &gap) {
-        held.resync(&lane.gate);
-        return None;
-    }
-    held.passed(&gap);
-    if len == 0 {
-        // Where nothing is shown but to the cursor, it had to come here first.
-        len = held.reach(gap.to, most);
-    }
-    lane.gate.take(gap.to.plus(len as u64), held.epoch);
-    group.progress.notify();
-    group.tell(lane.partition, &gap);
-    (len > 0 && !lane.word.differs(seen)).then_some(len)
 }
 
 impl<T: Send + Sync + 'static, D: Deliver<T>> Task for MemberTask<T, D> {
