@@ -267,3 +267,24 @@ fn keys_that_are_never_the_same_stop_nothing() {
     assert_eq!((stats.lag(), latest.seen.lock().unwrap().last()), (0, Some(&11)));
     assert!(stats.balances());
 }
+
+// The recipe of docs/mailboxes.md.
+#[test]
+fn a_price_feed_with_four_readers() {
+    type Price = (String, u64);
+    let (broker, manual) = (Broker::new(), Manual::new(1));
+    let prices = broker.create_topic("prices", TopicConfig::<Price>::new().block(None)).unwrap();
+    let by_name = Overflow::latest_by(100, |price: &Price| price.0.clone());
+    let rules = [by_name, Overflow::drop_oldest(1_000), Overflow::drop_newest(10), Overflow::block(64)];
+    let groups = ["screen", "chart", "sampler", "risk"].into_iter().zip(rules).map(|(name, rule)| {
+        let group = prices.group(name, GroupConfig::latest().overflow(rule)).unwrap();
+        group.member("only").run(&manual).subscribe(|_: &Record<'_, Price>| ()).unwrap();
+        group
+    });
+    let groups: Vec<_> = groups.collect();
+    (0..60).for_each(|n| _ = prices.publish((format!("stock {}", n % 5), n)).unwrap());
+    manual.run(1_000);
+    let acked: Vec<_> = groups.iter().map(|group| group.stats().acked()).collect();
+    assert_eq!(acked, [5, 60, 10, 60]);
+    assert!(groups.iter().all(|group| group.stats().balances()));
+}

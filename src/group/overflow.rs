@@ -104,6 +104,23 @@ impl<T> Overflow<T> {
     /// `key` and the keys' comparison run on the group's own thread, twice for each record and in no lock; where they panic, the
     /// record is handed over. What is passed over is found when the group comes by: until then it counts as waiting. Settings with
     /// another function are other settings, even if the code is the same.
+    ///
+    /// ```
+    /// use ringlog::{Broker, GroupConfig, Manual, Overflow, TopicConfig};
+    ///
+    /// let broker = Broker::new();
+    /// let prices = broker.create_topic("prices", TopicConfig::<(String, u64)>::new().block(None))?;
+    /// let latest = Overflow::latest_by(100, |(name, _): &(String, u64)| name.clone());
+    /// let screen = prices.group("screen", GroupConfig::latest().overflow(latest))?;
+    /// for (name, price) in [("a", 1), ("b", 1), ("a", 2)] {
+    ///     prices.publish((name.to_owned(), price))?;
+    /// }
+    /// let manual = Manual::new(1);
+    /// screen.member("only").run(&manual).subscribe(|price| assert_ne!(**price, ("a".to_owned(), 1)))?;
+    /// manual.run(100);
+    /// assert_eq!((screen.stats().acked(), screen.stats().conflated()), (2, 1));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn latest_by<K>(keys: usize, key: impl Fn(&T) -> K + Send + Sync + 'static) -> Self
     where
         T: 'static,
