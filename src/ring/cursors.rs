@@ -79,8 +79,11 @@ impl<T: Send + Sync + 'static> Body<T> {
     /// The gate that holds producers back most, and how many records it leaves room for.
     pub fn tightest(&self) -> Option<(Arc<Gate>, u64)> {
         let (end, floor, capacity) = (self.end(), self.floor_seq(), self.capacity().get());
-        let room = |gate: &Shared| (gate.clone(), gate.room(end, floor, capacity));
-        self.gates.read(|gates| gates.iter().filter(|gate| gate.holds_back()).map(room).min_by_key(|(_, room)| *room))
+        let room = |gate: &Shared| gate.room(end, floor, capacity);
+        self.gates.read(|gates| {
+            let rooms = gates.iter().filter(|gate| gate.holds_back()).map(|gate| (gate, room(gate)));
+            rooms.min_by_key(|(_, room)| *room).map(|(gate, room)| (gate.clone(), room))
+        })
     }
 
     /// Where the slowest cursor stands, whether it holds producers back or not.
