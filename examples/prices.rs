@@ -59,9 +59,10 @@ pub(crate) struct Quote {
 
 fn main() -> ExitCode {
     match run(&Args::parse()) {
-        Ok(report) => {
-            println!("{}", report.text);
-            ExitCode::SUCCESS
+        Ok(Report { text, quotes, groups }) => {
+            println!("{text}");
+            let adds_up = |group: &GroupStats| group.acked() + group.dropped() + group.conflated() == quotes;
+            if groups.iter().all(adds_up) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
         }
         Err(trouble) => {
             eprintln!("prices: {trouble}");
@@ -118,7 +119,7 @@ fn quotes(args: &Args) -> Result<Vec<Quote>, Box<dyn std::error::Error>> {
     let mut carriers: BTreeMap<String, Arc<str>> = BTreeMap::new();
     let quotes = input::read(args.file.as_deref(), |source, bytes| {
         let mut lines = csv::Reader::from_reader(bytes);
-        let header = lines.headers().map(Clone::clone).unwrap_or_default();
+        let header = lines.headers().cloned().unwrap_or_default();
         let column = |name: &str| {
             let missing = || input::Trouble::Column {
                 name: source.name.clone(),
@@ -155,7 +156,13 @@ fn readers(
         }
     };
     let by_carrier = Overflow::latest_by(64, |quote: &Quote| quote.carrier.clone());
-    let slowly = |time: Duration| move |_: &Record<'_, Quote>| if !time.is_zero() { thread::sleep(time) };
+    let slowly = |time: Duration| {
+        move |_: &Record<'_, Quote>| {
+            if !time.is_zero() {
+                thread::sleep(time)
+            }
+        }
+    };
     let group = |name, rule| prices.group(name, GroupConfig::latest().overflow(rule));
     let (screen, chart) = (group("screen", by_carrier)?, group("chart", Overflow::drop_oldest(256))?);
     let (sampler, check) = (group("sampler", Overflow::drop_newest(16))?, group("risk", Overflow::block(1_024))?);
