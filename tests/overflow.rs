@@ -30,7 +30,7 @@ fn topic(broker: &Broker, retain: Retain) -> ringlog::Topic<u64> {
 
 const RETAINS: [Retain; 3] = [Retain::Recent, Retain::Unacked, Retain::Backlog];
 
-// C-11, C-13, C-32, C-X5, C-X6, X23: of what waits the oldest goes, exactly as much as there is too much, is counted where
+// C-11, C-13, C-32, C-X5, C-X6, X23, X27: of what waits the oldest goes, exactly as much as there is too much, is counted where
 // it was lost, and nobody else loses anything.
 #[test]
 fn the_oldest_that_wait_go_and_are_counted_and_told_in_their_place() {
@@ -113,7 +113,7 @@ fn what_is_being_handled_does_not_wait() {
     }
 }
 
-// C-T8, C-11, C-12: so many wait, and the next publish is refused or waits, until one of them is taken.
+// C-T8, C-11, C-12, X3, X5: so many wait, and the next publish is refused or waits, until one of them is taken.
 #[test]
 fn publishers_wait_for_a_blocking_mailbox_that_is_full_and_not_for_what_is_in_hand() {
     for (retain, most) in RETAINS.into_iter().flat_map(|retain| (1..=4).map(move |most| (retain, most))) {
@@ -287,4 +287,22 @@ fn a_price_feed_with_four_readers() {
     let acked: Vec<_> = groups.iter().map(|group| group.stats().acked()).collect();
     assert_eq!(acked, [5, 60, 10, 60]);
     assert!(groups.iter().all(|group| group.stats().balances()));
+}
+
+// C-26, C-E6: what waits, what was lost and what was given up, of each subscriber by itself.
+#[test]
+fn three_numbers_say_how_each_subscriber_is() {
+    let (broker, manual) = (Broker::new(), Manual::new(1));
+    let topic = topic(&broker, Retain::Unacked);
+    let config = |rule| GroupConfig::latest().overflow(rule).retry(ringlog::Retry::never());
+    let fussy = topic.group("fussy", config(Overflow::drop_oldest(4))).unwrap();
+    let idle = topic.group("idle", config(Overflow::drop_newest(2))).unwrap();
+    let odd = |record: &Record<'_, u64>| if **record % 2 == 1 { Err("odd") } else { Ok(()) };
+    fussy.member("m").run(&manual).subscribe(odd).unwrap();
+    (0..6).for_each(|n| _ = topic.publish(n).unwrap());
+    let health = |group: &ringlog::Group<u64>| (group.lag(), group.stats().dropped(), group.stats().dead());
+    assert_eq!((health(&fussy), health(&idle)), ((4, 2, 0), (2, 4, 0)));
+    manual.run(100);
+    assert_eq!((health(&fussy), health(&idle)), ((0, 2, 2), (2, 4, 0)));
+    assert_eq!(fussy.letters().iter().map(ringlog::Letter::offset).collect::<Vec<_>>(), [3, 5]);
 }

@@ -1,8 +1,8 @@
 //! Presets, topics that are made when they are first asked for, and the process's own broker.
 
 use ringlog::{
-    Broker, BrokerConfig, BrokerState, CreateError, GroupConfig, LookupError, ManualClock, PublishError, Retry, SeekTo,
-    StartAt, TopicConfig,
+    Broker, BrokerConfig, BrokerState, CreateError, GroupConfig, LookupError, ManualClock, Overflow, PublishError,
+    Retry, SeekTo, StartAt, TopicConfig,
 };
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};
@@ -51,6 +51,25 @@ fn the_leased_group_is_what_the_long_way_of_saying_it_makes() {
     let long = |retry| GroupConfig::latest().retry(retry).letters(0).lease(Duration::from_secs(30));
     topic.group("g", long(at_once)).unwrap();
     assert!(topic.group("g", long(Retry::constant(1, MS).unlimited())).is_err(), "with another pause");
+}
+
+// X14, X30, C-10
+#[test]
+fn the_mailbox_s_group_is_what_the_long_way_of_saying_it_makes() {
+    let broker = Broker::new();
+    let topic = broker.create_topic("prices", TopicConfig::<u64>::mailbox()).unwrap();
+    assert_eq!((topic.partitions(), topic.capacity()), (1, 8_192));
+    topic.publish(0).unwrap();
+    let group = topic.group("g", GroupConfig::mailbox(Overflow::drop_oldest(2))).unwrap();
+    assert_eq!((group.lag(), group.config().start()), (0, StartAt::Latest), "nothing is kept for whoever comes");
+    let pauses = Retry::linear(3, 100 * MS);
+    assert_eq!([1, 2].map(|attempt| pauses.delay_after(attempt)), [100 * MS, 200 * MS]);
+    let long =
+        |rule| GroupConfig::latest().overflow(rule).retry(pauses.clone()).letters(1_024).bury_cloned().ephemeral();
+    topic.group("g", long(Overflow::drop_oldest(2))).unwrap();
+    for other in [Overflow::drop_oldest(3), Overflow::block(2), Overflow::drop_newest(2), Overflow::topic()] {
+        assert!(topic.group("g", long(other)).unwrap_err().to_string().contains("another overflow"));
+    }
 }
 
 fn rule(name: &str) -> Option<TopicConfig<u64>> {

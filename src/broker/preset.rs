@@ -4,7 +4,7 @@
 use super::config::TopicConfig;
 use super::handle::Broker;
 use super::partitioner::JavaString;
-use crate::group::{GroupConfig, Retry};
+use crate::group::{GroupConfig, Overflow, Retry};
 use crate::log::{Retain, Timestamps};
 use std::time::Duration;
 
@@ -68,6 +68,42 @@ impl<T> TopicConfig<T> {
             .partitioner(JavaString)
             .block(None)
             .measure_backlog(true)
+    }
+}
+
+impl<T> TopicConfig<T> {
+    /// A topic of mailboxes: one partition, so that there is one order of everything for everybody; nothing is kept but for who
+    /// listens ([`Retain::Unacked`]); and publishes that wait for as long as a subscriber lets them. Each subscriber is a group by
+    /// itself and says how many records may wait for it: [`GroupConfig::mailbox`].
+    ///
+    /// ```
+    /// use ringlog::{Broker, GroupConfig, Overflow, TopicConfig};
+    /// use std::sync::{Arc, Mutex};
+    ///
+    /// let broker = Broker::new();
+    /// let prices = broker.create_topic("prices", TopicConfig::mailbox())?;
+    /// let seen = Arc::new(Mutex::new(Vec::new()));
+    /// let kept = seen.clone();
+    /// let risk = prices.group("risk", GroupConfig::mailbox(Overflow::block(64)))?;
+    /// risk.unnamed_member().subscribe(move |price| kept.lock().unwrap().push(**price))?;
+    /// (0..100).try_for_each(|price| prices.publish(price).map(drop))?;
+    /// broker.close(None);
+    /// assert_eq!(*seen.lock().unwrap(), (0..100).collect::<Vec<u64>>());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn mailbox() -> Self {
+        Self::new().partitions(1).capacity(8_192).retain(Retain::Unacked).block(None)
+    }
+}
+
+impl<T: Clone + Send + Sync + 'static> GroupConfig<T> {
+    /// A subscriber with a mailbox: it gets what is published from now on, as much of it as `overflow` lets wait; three attempts, after
+    /// 100 and 200 ms, while what comes behind waits; 1,024 letters with clones of their records; and it goes when its member leaves.
+    /// See [`TopicConfig::mailbox`].
+    pub fn mailbox(overflow: Overflow<T>) -> Self {
+        let pauses = Retry::linear(3, Duration::from_millis(100));
+        Self::latest().overflow(overflow).retry(pauses).letters(1_024).bury_cloned().ephemeral()
     }
 }
 
