@@ -1,5 +1,8 @@
 //! Groups with an overflow of their own: how many records may wait for each, and what goes when there are more.
-use ringlog::{Broker, Gap, GroupConfig, Manual, Overflow, PublishError, Record, Retain, TopicConfig};
+use ringlog::{
+    Broker, BrokerConfig, Clock, Gap, GroupConfig, Manual, ManualClock, Overflow, PublishError, Record, Retain,
+    Timestamps, TopicConfig,
+};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc;
 use std::sync::{Arc, Mutex};
@@ -170,6 +173,29 @@ fn a_mailbox_that_the_topic_cannot_have_is_refused_with_both_numbers() {
     assert!(refused(&topic, Overflow::block(0)).contains("at least 1"));
     let sheds = broker.create_topic("sheds", TopicConfig::<u64>::new().capacity(16).drop_oldest()).unwrap();
     assert!(refused(&sheds, Overflow::block(1)).contains("never waits"));
+    let ages =
+        broker.create_topic("ages", TopicConfig::<u64>::new().capacity(16).max_age(Duration::from_secs(1))).unwrap();
+    assert!(refused(&ages, Overflow::drop_newest(1)).contains("have an age"));
+}
+
+#[test]
+fn a_clone_knows_when_its_record_was_published() {
+    let clock = Arc::new(ManualClock::new());
+    let (broker, manual) = (Broker::with(BrokerConfig::new().clock(clock.clone())), Manual::new(1));
+    let config = TopicConfig::new().capacity(2).timestamps(Timestamps::Exact);
+    let topic = broker.create_topic("t", config).unwrap();
+    let group = topic.group("g", GroupConfig::latest().overflow(Overflow::drop_newest(3))).unwrap();
+    let times = Arc::new(Mutex::new(Vec::new()));
+    let noted = times.clone();
+    let note = move |record: &Record<'_, u64>| noted.lock().unwrap().push(record.published_at().unwrap());
+    group.member("m").run(&manual).subscribe(note).unwrap();
+    let begun = clock.now();
+    for n in 0..10 {
+        topic.publish(n).unwrap();
+        clock.advance(Duration::from_secs(1));
+    }
+    manual.run(100);
+    assert_eq!(*times.lock().unwrap(), [0, 1, 2].map(|seconds| begun + Duration::from_secs(seconds)));
 }
 
 // C-T7, C-11, C-12: the same three behind the one in hand; the last of them goes.

@@ -29,7 +29,7 @@ unsafe impl Send for Notes {}
 struct Shown(Arc<Notes>);
 
 impl Outlet<u32> for Shown {
-    fn offer(&self, at: Seq, value: &u32) -> bool {
+    fn offer(&self, at: Seq, value: &u32, _: Option<u64>) -> bool {
         // SAFETY: the holder of the baton alone is here; loom says if not.
         self.0.shown.with_mut(|shown| unsafe { (*shown).push((at.get(), *value)) });
         self.0.door.lets_in(at)

@@ -126,6 +126,18 @@ pub enum GroupError {
         /// The topic's capacity.
         capacity: u64,
     },
+    /// It was to drop the newest, and the topic's records [have an age](crate::TopicConfig::max_age): what waits for it is in clones, which
+    /// would not know theirs.
+    #[error(
+        "group '{group}' was not made: it drops the newest, and records of topic '{topic}' have an age, which what waits for it \
+         would not keep to; leave out TopicConfig::max_age, or take Overflow::drop_oldest"
+    )]
+    Ages {
+        /// The topic.
+        topic: Arc<str>,
+        /// The group asked for.
+        group: Arc<str>,
+    },
     /// It was to hold publishers back, and the topic [drops its oldest](crate::TopicConfig::drop_oldest) so that nobody does.
     #[error(
         "group '{group}' was not made: topic '{topic}' never waits; leave out TopicConfig::drop_oldest, or Overflow::block"

@@ -5,10 +5,10 @@ use super::Group;
 use super::contain::drop_contained;
 use super::fence::FencedBy;
 use super::lane::Lane;
+use super::newest::Waiting;
 use super::record::{Batch, Lent, Record};
 use crate::log::Read;
 use crate::ring::Moved;
-use crate::seq::Seq;
 use crate::sync::{Arc, lock};
 
 /// Why a group's leftovers are not to be had.
@@ -57,9 +57,9 @@ impl<T: Send + Sync + 'static> Group<T> {
 
     fn show(&self, lane: &Lane<T>, visit: &mut impl FnMut(&Record<'_, T>)) -> u64 {
         if let Some(newest) = &lane.newest {
-            let left = newest.left().iter().filter(|(at, _)| !at.precedes(lane.gate.position()));
-            let show = |(at, value): &(Seq, T)| {
-                let (lent, home, partition) = (Lent::Clone(value, *at), &self.home, lane.partition);
+            let left = newest.left().iter().filter(|waiting| !waiting.at.precedes(lane.gate.position()));
+            let show = |waiting: &Waiting<T>| {
+                let (lent, home, partition) = (waiting.lent(), &self.home, lane.partition);
                 visit(&Batch { lent, home, partition, attempt: 1, lost: 0 }.get(0));
             };
             return left.map(show).count() as u64;

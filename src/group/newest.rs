@@ -23,14 +23,26 @@ use super::record::{Batch, Lent};
 use super::settle::{Ran, commit, finish, settle};
 use super::task::{MemberTask, Slot};
 use crate::log::{self, Door, Log, Outlet};
-use crate::ring::Gate;
+use crate::ring::{Gate, TimeOf};
 use crate::seq::Seq;
+use crate::sync::atomic::AtomicU64;
 use crate::sync::{Arc, Mutex, lock};
 use crossbeam_queue::ArrayQueue;
 use std::sync::OnceLock;
 
-/// A clone, and of which record.
-type Waiting<T> = (Seq, T);
+/// A clone, of which record, and when that was published.
+pub(super) struct Waiting<T> {
+    pub(super) at: Seq,
+    pub(super) value: T,
+    pub(super) time: Option<AtomicU64>,
+}
+
+impl<T> Waiting<T> {
+    /// As a batch is made of it.
+    pub(super) fn lent(&self) -> Lent<'_, T> {
+        Lent::Clone(&self.value, self.at, TimeOf::of(&self.time))
+    }
+}
 
 /// See the module.
 pub(super) struct Newest<T> {
@@ -44,12 +56,12 @@ pub(super) struct Newest<T> {
 }
 
 impl<T: Send + Sync + 'static> Outlet<T> for Newest<T> {
-    fn offer(&self, at: Seq, value: &T) -> bool {
+    fn offer(&self, at: Seq, value: &T, time: Option<u64>) -> bool {
         if !self.door.lets_in(at) || self.queue.is_full() {
             return false;
         }
         match contain(|| (self.clone)(value)) {
-            Ok(clone) => self.queue.push((at, clone)).is_ok(),
+            Ok(value) => self.queue.push(Waiting { at, value, time: time.map(AtomicU64::new) }).is_ok(),
             Err(_) => false,
         }
     }
@@ -76,7 +88,7 @@ impl<T: Send + Sync + 'static> Newest<T> {
         loop {
             let at_hand = lock(&self.at_hand).take();
             let waiting = at_hand.or_else(|| self.queue.pop())?;
-            if !waiting.0.precedes(next) {
+            if !waiting.at.precedes(next) {
                 return Some(waiting);
             }
             drop_contained(waiting); // the cursor was moved over it
@@ -153,21 +165,22 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> MemberTask<T, D> {
         // Before anything is taken: what has been published already finds the room there was.
         lane.log.hand_out(false);
         let shown = lane.log.shown();
-        let Some((at, value)) = newest.take(held.next) else {
+        let Some(waiting) = newest.take(held.next) else {
             if !held.next.precedes(shown) {
                 return Ran::Nothing;
             }
             lane.go_over_gone(group, held, shown);
             return Ran::Stopped(0);
         };
+        let at = waiting.at;
         if held.next.precedes(at) {
-            newest.put_back((at, value));
+            newest.put_back(waiting);
             lane.go_over_gone(group, held, at);
             return Ran::Stopped(0);
         }
         lane.took(at.plus(1), held.epoch);
         let (home, partition, attempt) = (&group.home, lane.partition, held.failures.saturating_add(1));
-        let batch = Batch { lent: Lent::Clone(&value, at), home, partition, attempt, lost: held.lost };
+        let batch = Batch { lent: waiting.lent(), home, partition, attempt, lost: held.lost };
         let (mut done, interrupt) = (0, Interrupt { word: &lane.word, seen: *seen, progress: None });
         let verdict = contain(|| {
             if turn.panic {
@@ -183,9 +196,9 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> MemberTask<T, D> {
             finish(group, lane, held, done, settled)
         };
         if at.precedes(held.next) {
-            drop_contained(value);
+            drop_contained(waiting);
         } else {
-            newest.put_back((at, value));
+            newest.put_back(waiting);
         }
         ran
     }

@@ -215,6 +215,9 @@ impl<T> Overflow<T> {
                 capacity: capacity.get(),
             });
         }
+        if own.clones() && log.ages() {
+            return Err(GroupError::Ages { topic, group });
+        }
         if own.blocks() && log.ring().is_lossy() {
             return Err(GroupError::NeverWaits { topic, group });
         }

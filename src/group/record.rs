@@ -159,8 +159,8 @@ pub(super) enum Lent<'a, T> {
     Run(Run<'a, T>),
     /// One that was given up, with its letter.
     Redriven(&'a T, &'a Letter),
-    /// A clone of the record at an offset.
-    Clone(&'a T, Seq),
+    /// A clone of the record at an offset, with its time.
+    Clone(&'a T, Seq, TimeOf<'a>),
 }
 
 /// The payloads of a batch, in order.
@@ -237,7 +237,7 @@ impl<'a, T> Batch<'a, T> {
         match &self.lent {
             Lent::Run(run) => run.first().get(),
             Lent::Redriven(_, letter) => letter.offset(),
-            Lent::Clone(_, at) => at.get(),
+            Lent::Clone(_, at, _) => at.get(),
         }
     }
 
@@ -272,7 +272,7 @@ impl<'a, T> Batch<'a, T> {
     pub(super) fn value(&self, index: usize) -> &'a T {
         match &self.lent {
             Lent::Run(run) => run.get(index),
-            Lent::Redriven(value, _) | Lent::Clone(value, _) => {
+            Lent::Redriven(value, _) | Lent::Clone(value, ..) => {
                 assert!(index == 0, "record {index} of a batch of 1");
                 value
             }
@@ -283,7 +283,8 @@ impl<'a, T> Batch<'a, T> {
     fn time_of(&self, index: usize) -> TimeOf<'a> {
         match &self.lent {
             Lent::Run(run) => run.time_of(index),
-            Lent::Redriven(..) | Lent::Clone(..) => TimeOf::default(),
+            Lent::Clone(_, _, time) => *time,
+            Lent::Redriven(..) => TimeOf::default(),
         }
     }
 
@@ -291,7 +292,7 @@ impl<'a, T> Batch<'a, T> {
     fn payloads(&self) -> Payloads<'a, T> {
         match &self.lent {
             Lent::Run(run) => Payloads::Run(run.iter()),
-            Lent::Redriven(value, _) | Lent::Clone(value, _) => Payloads::One(Some(value)),
+            Lent::Redriven(value, _) | Lent::Clone(value, ..) => Payloads::One(Some(value)),
         }
     }
 

@@ -77,8 +77,8 @@ const TAG: u64 = u64::MAX - 1;
 /// Who is shown every record when it is published.
 pub trait Outlet<T>: Send + Sync {
     /// The record at `at`, in its turn. Runs on whatever thread has the baton, a publisher's mostly; it must not unwind. Whether
-    /// it took it.
-    fn offer(&self, at: Seq, value: &T) -> bool;
+    /// it took it. `time`: of its publish, where records have times.
+    fn offer(&self, at: Seq, value: &T, time: Option<u64>) -> bool;
 }
 
 /// From where on an outlet takes records: said once it is known, and until then behind whatever it was shown.
@@ -224,7 +224,8 @@ impl<T: Send + Sync + 'static> Log<T> {
                 Peek::Pending => break,
                 Peek::Ready(run) => {
                     for (nth, value) in (0..).zip(run.iter()) {
-                        let offer = |taken, outlet: &Arc<dyn Outlet<T>>| outlet.offer(from.plus(nth), value) | taken;
+                        let (at, time) = (from.plus(nth), run.time_of(nth as usize).get());
+                        let offer = |taken, outlet: &Arc<dyn Outlet<T>>| outlet.offer(at, value, time) | taken;
                         taken = outlets.load().iter().fold(taken, offer);
                     }
                     let to = from.plus(run.len() as u64);

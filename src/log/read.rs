@@ -72,6 +72,11 @@ impl<T: Send + Sync + 'static> Log<T> {
         self.ring().sheds()
     }
 
+    /// Whether records have an age.
+    pub fn ages(&self) -> bool {
+        self.age().is_some()
+    }
+
     /// What there is to read for `reader`: at most `max` records (at least one).
     ///
     /// Where records are lost before they are read, the loss is found here, in its place among the records.

@@ -46,7 +46,12 @@ pub(super) fn time(times: &[AtomicU64], i: usize) -> u64 {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TimeOf<'a>(pub(super) Option<&'a AtomicU64>);
 
-impl TimeOf<'_> {
+impl<'a> TimeOf<'a> {
+    /// Of a record that was copied, with its time.
+    pub fn of(time: &'a Option<AtomicU64>) -> Self {
+        TimeOf(time.as_ref())
+    }
+
     /// The time; `None` on rings without times.
     pub fn get(self) -> Option<u64> {
         // ORD(time:A) Relaxed: the reader has seen the record's mark or tag, which came after it.
