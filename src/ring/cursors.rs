@@ -82,7 +82,8 @@ impl<T: Send + Sync + 'static> Body<T> {
         let room = |gate: &Shared| gate.room(end, floor, capacity);
         self.gates.read(|gates| {
             let rooms = gates.iter().filter(|gate| gate.holds_back()).map(|gate| (gate, room(gate)));
-            rooms.min_by_key(|(_, room)| *room).map(|(gate, room)| (gate.clone(), room))
+            // Of several the one that came last.
+            rooms.rev().min_by_key(|(_, room)| *room).map(|(gate, room)| (gate.clone(), room))
         })
     }
 
