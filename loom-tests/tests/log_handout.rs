@@ -14,10 +14,10 @@ use ringlog::internals::seq::{Capacity, Seq};
 use ringlog::internals::sync::{no_points, points};
 use ringlog::internals::time::ManualClock;
 
-/// Notes what it is shown, with no lock: the baton is its lock.
+/// Notes what it is shown, and whether it would take it, with no lock: the baton is its lock.
 struct Notes {
     door: Door,
-    shown: UnsafeCell<Vec<(u64, u32)>>,
+    shown: UnsafeCell<Vec<(u64, bool)>>,
 }
 
 // SAFETY: `shown` is touched by the holder of the baton alone, and at the end by the model: which is what is tested, by loom's cell.
@@ -29,10 +29,10 @@ unsafe impl Send for Notes {}
 struct Shown(Arc<Notes>);
 
 impl Outlet<u32> for Shown {
-    fn offer(&self, at: Seq, value: &u32, _: Option<u64>) -> bool {
+    fn offer(&self, at: Seq, _: &u32, _: Option<u64>) {
+        let let_in = self.0.door.lets_in(at);
         // SAFETY: the holder of the baton alone is here; loom says if not.
-        self.0.shown.with_mut(|shown| unsafe { (*shown).push((at.get(), *value)) });
-        self.0.door.lets_in(at)
+        self.0.shown.with_mut(|shown| unsafe { (*shown).push((at.get(), let_in)) });
     }
 }
 
@@ -41,7 +41,7 @@ impl Notes {
         Arc::new(Notes { door: Door::default(), shown: UnsafeCell::new(Vec::new()) })
     }
 
-    fn all(&self) -> Vec<(u64, u32)> {
+    fn all(&self) -> Vec<(u64, bool)> {
         // SAFETY: everybody else has gone.
         self.shown.with(|shown| unsafe { (*shown).clone() })
     }
@@ -112,8 +112,8 @@ fn who_comes_is_shown_everything_from_its_door_on() {
             publishers.into_iter().for_each(|publisher| publisher.join().unwrap());
             let from = comes.join().unwrap();
             tally.saw(if from == 0 { "from the start" } else { "later" });
-            let shown: Vec<u64> = notes.all().into_iter().map(|(at, _)| at).filter(|at| *at >= from).collect();
-            assert_eq!(shown, (from..2).collect::<Vec<_>>(), "from {from} on");
+            let taken: Vec<u64> = notes.all().into_iter().filter(|(_, let_in)| *let_in).map(|(at, _)| at).collect();
+            assert_eq!(taken, (from..2).collect::<Vec<_>>(), "from {from} on");
         },
     );
 }

@@ -12,7 +12,7 @@
 //! like no other.
 #![forbid(unsafe_code)]
 
-use super::contain::contain;
+use super::contain::{contain, drop_contained};
 use super::lane::{Held, Lane};
 use super::overflow::{Own, Rule};
 use crate::log::{self, Log, Read};
@@ -24,21 +24,30 @@ use std::hash::Hash;
 
 /// How many records are looked at in one go.
 const RUN: usize = 64;
+/// How often one looks anew before a record is handed over as it is.
+const LOOKS: usize = 3;
 
 /// The latest of each key, whatever the keys are.
 pub(super) trait Latest<T>: Send {
     /// There is a record at `at`.
     fn see(&mut self, at: Seq, value: &T);
-    /// Whether the record at `at` is the latest of its key.
-    fn is_latest(&self, at: Seq, value: &T) -> bool;
-    /// It does not wait any more.
-    fn take(&mut self, at: Seq, value: &T);
-    /// How many keys wait.
-    fn len(&self) -> usize;
+    /// The record at `at` does not wait any more, if it is the latest of its key; `most` keys may wait.
+    fn take(&mut self, at: Seq, value: &T, most: usize) -> Taken;
     /// Only what lies at `from` and behind waits.
     fn forget_before(&mut self, from: Seq);
     /// Nothing waits.
     fn clear(&mut self);
+}
+
+/// What becomes of a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Taken {
+    /// There is a later one of its key.
+    Superseded,
+    /// It is the latest of its key, and too many keys wait.
+    Dropped,
+    /// It is handed over.
+    HandedOver,
 }
 
 /// How the latest of each key is kept: made anew for each lane.
@@ -54,19 +63,16 @@ impl<T, K: Hash + Eq + Send, F: Fn(&T) -> K + Send> Latest<T> for ByKey<K, F> {
         self.latest.insert((self.key)(value), at);
     }
 
-    fn is_latest(&self, at: Seq, value: &T) -> bool {
-        self.latest.get(&(self.key)(value)).is_none_or(|latest| *latest == at)
-    }
-
-    fn take(&mut self, at: Seq, value: &T) {
+    fn take(&mut self, at: Seq, value: &T, most: usize) -> Taken {
         let key = (self.key)(value);
-        if self.latest.get(&key) == Some(&at) {
-            self.latest.remove(&key);
+        if self.latest.get(&key).is_some_and(|latest| *latest != at) {
+            return Taken::Superseded;
         }
-    }
-
-    fn len(&self) -> usize {
-        self.latest.len()
+        let full = self.latest.len() > most;
+        match self.latest.remove(&key) {
+            Some(_) if full => Taken::Dropped,
+            _ => Taken::HandedOver,
+        }
     }
 
     fn forget_before(&mut self, from: Seq) {
@@ -93,7 +99,8 @@ where
 
 /// What a lane has of its own for it; goes with the lane from member to member.
 pub(super) struct Conflater<T> {
-    latest: Box<dyn Latest<T>>,
+    /// Until it is dropped.
+    latest: Option<Box<dyn Latest<T>>>,
     scout: Reader<T>,
     most: usize,
     /// Where the last record was that was to be handed over: what waits lies there or behind it.
@@ -104,69 +111,81 @@ impl<T: Send + Sync + 'static> Conflater<T> {
     pub(super) fn of(own: Option<&Own<T>>, log: &Log<T>, gate: &Arc<Gate>) -> Option<Box<Self>> {
         let Own { rule: Rule::LatestBy(keying), most } = own? else { return None };
         let scout = log.reader(gate.position()).covered_by(gate.clone());
-        Some(Box::new(Conflater { latest: keying(), scout, most: *most, last: gate.position() }))
+        Some(Box::new(Conflater { latest: Some(keying()), scout, most: *most, last: gate.position() }))
     }
 
     /// Begins anew at `next`.
     pub(super) fn begin(&mut self, next: Seq) {
-        let _ = contain(|| self.latest.clear());
+        let _ = contain(|| self.latest.as_mut().map(|latest| latest.clear()));
         self.scout.jump(next);
         self.last = next;
     }
 
-    /// Lets go of its page, while nobody holds the lane.
+    /// Whether the record at `at` is the one that was last found to be next.
+    pub(super) fn chose(&self, at: Seq) -> bool {
+        self.last == at
+    }
+
+    /// Lets go of its page.
     pub(super) fn release(&mut self) {
         self.scout.release();
     }
 
-    /// Looks at everything there is from `next` on.
-    fn scout(&mut self, log: &Log<T>, next: Seq) {
+    /// Looks at what there is from `next` on, and before `end`: not further, or a producer that is faster would keep us here for ever.
+    fn scout(&mut self, log: &Log<T>, next: Seq, end: Seq) {
         if next != self.last && next != self.last.plus(1) {
-            let _ = contain(|| self.latest.forget_before(next));
+            let _ = contain(|| self.latest.as_mut().map(|latest| latest.forget_before(next)));
         }
         if self.scout.position().precedes(next) {
             self.scout.jump(next);
         }
-        loop {
+        while self.scout.position().precedes(end) {
             let first = self.scout.position();
             let to = match log.read(&mut self.scout, RUN) {
                 Read::Pending => return,
                 Read::Gap(gap) => {
-                    let _ = contain(|| self.latest.forget_before(gap.to));
+                    let _ = contain(|| self.latest.as_mut().map(|latest| latest.forget_before(gap.to)));
                     self.scout.jump(gap.to);
                     continue;
                 }
                 Read::Ready(run) => {
                     for (nth, value) in (0..).zip(run.iter()) {
-                        let _ = contain(|| self.latest.see(first.plus(nth), value));
+                        let _ = contain(|| self.latest.as_mut().map(|latest| latest.see(first.plus(nth), value)));
                     }
                     first.plus(run.len() as u64)
                 }
             };
             self.scout.advance(to);
+            // Where the cursor was moved away meanwhile, we may have kept what we looked at from whoever moved it.
+            log.gone_on(first, to);
         }
     }
 
-    /// Where the first record is that is to be handed over, of those from where `reader` stands, and how many before it had no
-    /// later one of their key. `None`: the reader has found that there is a gap, or nothing.
-    fn first(&mut self, log: &Log<T>, reader: &mut Reader<T>) -> Option<(Seq, u64)> {
-        let mut dropped = 0;
+    /// Where the first record is that is to be handed over, of those from where `reader` stands, with how many before it expired,
+    /// and how many had a later one of their key. `None`: there is nothing, or what comes next the scout has not seen.
+    fn first(&mut self, log: &Log<T>, reader: &mut Reader<T>) -> Option<(Seq, u64, u64)> {
+        let (mut expired, mut superseded) = (0, 0);
         loop {
             let first = reader.position();
-            let Read::Ready(run) = log.read(reader, RUN) else { return None };
+            let run = match log.read(reader, RUN) {
+                Read::Ready(run) => run,
+                Read::Pending => return None,
+                Read::Gap(gap) => {
+                    expired += gap.expired;
+                    reader.jump(gap.to);
+                    continue;
+                }
+            };
             let len = run.len() as u64;
             for (nth, value) in (0..).zip(run.iter()) {
                 let at = first.plus(nth);
                 if !at.precedes(self.scout.position()) {
-                    return None; // it has come since: look once more
+                    return None;
                 }
-                if contain(|| self.latest.is_latest(at, value)).unwrap_or(true) {
-                    let full = self.latest.len() > self.most;
-                    let _ = contain(|| self.latest.take(at, value));
-                    if !full {
-                        return Some((at, dropped));
-                    }
-                    dropped += 1;
+                match contain(|| self.latest.as_mut().map(|latest| latest.take(at, value, self.most))) {
+                    Ok(Some(Taken::Superseded)) => superseded += 1,
+                    Ok(Some(Taken::Dropped)) => {}
+                    Ok(Some(Taken::HandedOver) | None) | Err(_) => return Some((at, expired, superseded)),
                 }
             }
             reader.advance(first.plus(len));
@@ -174,26 +193,33 @@ impl<T: Send + Sync + 'static> Conflater<T> {
     }
 }
 
+impl<T> Drop for Conflater<T> {
+    /// Keys, and what gives them, are the user's.
+    fn drop(&mut self) {
+        drop_contained(self.latest.take());
+    }
+}
+
 impl<T: Send + Sync + 'static> Lane<T> {
     /// What is to be passed over before the next record is taken: nothing, if that one is the latest of its key.
     #[inline(never)]
     pub(super) fn conflate(&self, held: &mut Held<T>) -> Option<log::Gap> {
-        let conflater = held.conflater.as_deref_mut().filter(|_| held.failures == 0)?;
+        let conflater = held.conflater.as_deref_mut()?;
         let from = held.next;
-        loop {
-            conflater.scout(&self.log, from);
+        for _ in 0..LOOKS {
+            conflater.scout(&self.log, from, self.log.end());
             let found = conflater.first(&self.log, &mut held.reader);
             held.reader.jump(from);
-            if let Some((to, dropped)) = found {
+            if let Some((to, expired, conflated)) = found {
                 conflater.last = to;
-                let conflated = to.since(from) - dropped;
-                return (to != from).then_some(log::Gap { from, to, expired: 0, conflated });
+                return (to != from).then_some(log::Gap { from, to, expired, conflated });
             }
             if !matches!(self.log.read(&mut held.reader, 1), Read::Ready(_)) {
                 return None; // which is found by reading on
             }
             // Something has come since; or the keys are not the same each time they are asked for: then nothing is known of them.
-            let _ = contain(|| conflater.latest.clear());
+            let _ = contain(|| conflater.latest.as_mut().map(|latest| latest.clear()));
         }
+        None
     }
 }

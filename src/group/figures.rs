@@ -45,19 +45,28 @@ impl<T: Send + Sync + 'static> Lane<T> {
         goal.saturating_sub(committed.get()).min(pending) + self.redrives.len()
     }
 
+    /// Up to where records were in hand when the group was closed without waiting for them.
+    pub(super) fn in_hand_at_the_end(&self, committed: Seq) -> Seq {
+        self.stopped.get().map_or(committed, |stopped| committed.later(*stopped))
+    }
+
     /// The cursor, and what lies behind it. The end is read before the earliest: so pending is never more than what is in
     /// hand and what the partition can hold, whatever is published meanwhile.
     pub(super) fn view(&self) -> View {
         if let Some(last) = self.over.get() {
             return *last;
         }
+        // In this order: what is done, taken or published meanwhile is not mistaken for a loss.
+        let done = self.newest.as_ref().map_or(0, |newest| newest.done());
+        let end = self.log.end();
+        let earliest = if self.loses && self.newest.is_none() { self.log.earliest_only() } else { Seq::ZERO };
         let (committed, taken) = self.gate.places();
-        let end = self.log.end().later(committed);
+        let (end, taken) = (end.later(committed), taken.later(self.in_hand_at_the_end(committed)));
         let mut missed = Missed::default();
         if let Some(newest) = &self.newest {
-            missed.overwritten = self.gone_by(newest, (committed, taken, end));
+            missed.overwritten = end.since(committed).saturating_sub(self.kept_of(newest, done, end));
         } else if self.loses {
-            let earliest = self.log.earliest_only().earlier(end);
+            let earliest = earliest.earlier(end);
             let line = self.line(taken, end).map_or(earliest, |line| line.later(earliest));
             if taken.precedes(line) {
                 missed = self.log.missed(taken, line);

@@ -87,7 +87,9 @@ pub(super) fn behind<T: Send + Sync + 'static>(
     lane.gate.take(gap.to.plus(len as u64), held.epoch);
     group.progress.notify();
     group.tell(lane.partition, &gap);
-    (len > 0 && !lane.word.differs(seen)).then_some(len)
+    // What lies behind a gap that was found by reading may have a later one of its key: that is to be asked first.
+    let chosen = held.conflater.as_ref().is_none_or(|conflater| conflater.chose(gap.to));
+    (len > 0 && chosen && !lane.word.differs(seen)).then_some(len)
 }
 
 /// Who wants to hear of an event: user code, run under no lock.

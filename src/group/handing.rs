@@ -103,7 +103,7 @@ impl<T: Send + Sync + 'static> Group<T> {
                 unused = flight.passed(gap.to, gap.len());
                 // What lies behind it may have failed before, too.
                 let waits = flight.next_is_spent() || flight.due().is_some_and(|due| now < due);
-                len = if waits { 0 } else { flight.limit(len, &self.config.retry, now) };
+                len = if waits { 0 } else { len.min(flight.limit(len, &self.config.retry, now)) };
             }
             if len == 0 || at.epoch != next.epoch {
                 return None;

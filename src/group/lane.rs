@@ -41,6 +41,8 @@ pub(super) struct Lane<T> {
     pub(super) counters: CachePadded<Counters>,
     /// What was to be seen when the lane ended, where records may be lost.
     pub(super) over: OnceLock<View>,
+    /// Up to where records were in hand when commits were refused from then on.
+    pub(super) stopped: OnceLock<Seq>,
     /// The state, while nobody holds the lane (word inv. 2), or a consumer does.
     pub(super) parked: Mutex<Option<Box<Held<T>>>>,
     /// What consumers have in flight. Taken within `control`, never around it; no push member takes it at work.
@@ -142,6 +144,14 @@ impl<T: Send + Sync + 'static> Held<T> {
         Some(log::Gap { from: to.minus(by), to, expired: 0, conflated: 0 })
     }
 
+    /// Lets go of its pages.
+    pub(super) fn release(&mut self) {
+        self.reader.release();
+        if let Some(conflater) = &mut self.conflater {
+            conflater.release();
+        }
+    }
+
     /// How many records may be handed over at once.
     pub(super) fn limit(&self, bound: usize) -> usize {
         if self.next.precedes(self.single_until) { 1 } else { bound }
@@ -192,6 +202,7 @@ impl<T: Send + Sync + 'static> Lane<T> {
             start: begun,
             counters: CachePadded::new(counters),
             over: OnceLock::new(),
+            stopped: OnceLock::new(),
             flight: Mutex::default(),
             parked: Mutex::new(Some(Box::new(held))),
             shared,
@@ -220,10 +231,7 @@ impl<T: Send + Sync + 'static> Lane<T> {
     /// Parks the lane's state and lets it go; returns whose it is now. Of an ended lane, drops it; so too of one that was
     /// seized from `me`, and that is nobody's to be told of.
     pub(super) fn let_go(&self, me: MemberId, mut held: Box<Held<T>>) -> Option<MemberId> {
-        held.reader.release();
-        if let Some(conflater) = &mut held.conflater {
-            conflater.release();
-        }
+        held.release();
         let (word, rest) = {
             let mut parked = lock(&self.parked);
             let word = self.word.let_go(me);

@@ -9,6 +9,7 @@ use super::newest::Waiting;
 use super::record::{Batch, Lent, Record};
 use crate::log::Read;
 use crate::ring::Moved;
+use crate::seq::Seq;
 use crate::sync::{Arc, lock};
 
 /// Why a group's leftovers are not to be had.
@@ -56,19 +57,20 @@ impl<T: Send + Sync + 'static> Group<T> {
     }
 
     fn show(&self, lane: &Lane<T>, visit: &mut impl FnMut(&Record<'_, T>)) -> u64 {
-        if let Some(newest) = &lane.newest {
-            let left = newest.left().iter().filter(|waiting| !waiting.at.precedes(lane.gate.position()));
-            let show = |waiting: &Waiting<T>| {
-                let (lent, home, partition) = (waiting.lent(), &self.home, lane.partition);
-                visit(&Batch { lent, home, partition, attempt: 1, lost: 0 }.get(0));
-            };
-            return left.map(show).count() as u64;
-        }
-        let from = lane.gate.position();
-        let from = lane.line(from, lane.log.end()).unwrap_or(from);
+        let (from, end) = (lane.gate.position(), lane.log.end());
+        let behind_hand = lane.in_hand_at_the_end(from);
+        let line = lane.line(behind_hand, end);
         let mut reader = lane.log.reader(from).covered_by(lane.gate.clone());
         let (mut shown, mut lost) = (0, 0);
         loop {
+            if !reader.position().precedes(behind_hand) {
+                if let Some(newest) = &lane.newest {
+                    return shown + self.show_clones(lane, newest.left(), behind_hand, visit);
+                }
+                if let Some(line) = line.filter(|line| reader.position().precedes(*line)) {
+                    reader.jump(line);
+                }
+            }
             // One at a time: where records have an age, the next one may be too old by then.
             let next = match lane.log.read(&mut reader, 1) {
                 Read::Ready(run) => {
@@ -91,6 +93,21 @@ impl<T: Send + Sync + 'static> Group<T> {
             reader.jump(next);
         }
     }
+
+    fn show_clones(
+        &self,
+        lane: &Lane<T>,
+        left: &[Waiting<T>],
+        from: Seq,
+        visit: &mut impl FnMut(&Record<'_, T>),
+    ) -> u64 {
+        let left = left.iter().filter(|waiting| !waiting.at.precedes(from));
+        let show = |waiting: &Waiting<T>| {
+            let (lent, home, partition) = (waiting.lent(), &self.home, lane.partition);
+            visit(&Batch { lent, home, partition, attempt: 1, lost: 0 }.get(0));
+        };
+        left.map(show).count() as u64
+    }
 }
 
 impl<T: Send + Sync + 'static> Lane<T> {
@@ -103,6 +120,7 @@ impl<T: Send + Sync + 'static> Lane<T> {
         let unused = {
             let mut flight = lock(&self.flight);
             let before = self.gate.epoch();
+            let _ = self.stopped.set(self.gate.taken());
             let closed = self.shared.as_ref().map(|shared| (shared, shared.claims.close()));
             self.gate.bump();
             if let Some((shared, closed)) = closed {

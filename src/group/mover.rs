@@ -127,6 +127,9 @@ impl<T: Send + Sync + 'static> Group<T> {
     /// Tells whom a moved cursor concerns, and says where it is.
     fn gone(&self, partition: u32, moved: Moved) -> u64 {
         let lane = &self.lanes[partition as usize];
+        if let Some(newest) = &lane.newest {
+            newest.passed_over(moved.to);
+        }
         let passed = self.pass_over(lane);
         self.ring_for(partition as usize);
         self.progress.notify();

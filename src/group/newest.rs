@@ -9,7 +9,14 @@
 //! neither in the queue nor at hand. The lane commits over them when it comes to the next one that it has, or finds the
 //! queue empty: a gap as any other.
 //!
-//! Pushing is for the holder of the baton alone (one at a time), popping for who holds the lane.
+//! Pushing is for the holder of the baton alone (one at a time), popping for who holds the lane, or moves its cursor.
+//!
+//! | label    | operation     | order   | why this much, and why no more                                  |
+//! |----------|---------------|---------|-----------------------------------------------------------------|
+//! | newest:A | put, add      | Relaxed | before the number of what was shown, which is released          |
+//! | newest:B | done, add     | Relaxed | a figure                                                        |
+//! | newest:C | done, load    | Acquire | what is asked next is not older; pairs with nothing: a load     |
+//! | newest:D | put, load     | Relaxed | behind the number of what was shown, which was acquired         |
 #![forbid(unsafe_code)]
 
 use super::Group;
@@ -26,8 +33,10 @@ use crate::log::{self, Door, Log, Outlet};
 use crate::ring::{Gate, TimeOf};
 use crate::seq::Seq;
 use crate::sync::atomic::AtomicU64;
+use crate::sync::atomic::Ordering::{Acquire, Relaxed};
 use crate::sync::{Arc, Mutex, lock};
 use crossbeam_queue::ArrayQueue;
+use std::collections::VecDeque;
 use std::sync::OnceLock;
 
 /// A clone, of which record, and when that was published.
@@ -49,20 +58,42 @@ pub(super) struct Newest<T> {
     queue: ArrayQueue<Waiting<T>>,
     clone: fn(&T) -> T,
     door: Door,
-    /// The one that was taken out of the queue and is not done.
-    at_hand: Mutex<Option<Waiting<T>>>,
+    front: Mutex<Front<T>>,
+    /// How many were put into the queue, and how many of them are done with. What is between waits, or is in hand.
+    put: AtomicU64,
+    done: AtomicU64,
     /// What was there when the group was closed.
     left: OnceLock<Vec<Waiting<T>>>,
 }
 
+/// What stands before the queue. Only who moves the cursor puts more than one there.
+struct Front<T> {
+    waiting: VecDeque<Waiting<T>>,
+    /// Nothing more is taken before so much has been shown: so much had been published when the lane came for it.
+    upto: Option<Seq>,
+}
+
+/// What a lane finds that comes for the next one.
+enum Found<T> {
+    One(Waiting<T>),
+    /// Nothing waits.
+    Nothing,
+    /// It is not decided yet what does.
+    NotYet,
+}
+
 impl<T: Send + Sync + 'static> Outlet<T> for Newest<T> {
-    fn offer(&self, at: Seq, value: &T, time: Option<u64>) -> bool {
+    fn offer(&self, at: Seq, value: &T, time: Option<u64>) {
         if !self.door.lets_in(at) || self.queue.is_full() {
-            return false;
+            return;
         }
-        match contain(|| (self.clone)(value)) {
-            Ok(value) => self.queue.push(Waiting { at, value, time: time.map(AtomicU64::new) }).is_ok(),
-            Err(_) => false,
+        let Ok(value) = contain(|| (self.clone)(value)) else { return };
+        if self.queue.push(Waiting { at, value, time: time.map(AtomicU64::new) }).is_ok() {
+            // ORD(newest:A) Relaxed: before the number of what was shown, which is released.
+            self.put.fetch_add(1, Relaxed);
+        }
+        if self.door.is_shut() {
+            self.empty();
         }
     }
 }
@@ -71,8 +102,15 @@ impl<T: Send + Sync + 'static> Newest<T> {
     /// The queue of a lane to be, which is shown the records of `log` from now on; none if its group does not drop the newest.
     pub(super) fn of(own: Option<&Own<T>>, log: &Log<T>) -> Option<Arc<Self>> {
         let Own { rule: Rule::Newest(clone), most } = own? else { return None };
-        let (clone, queue, door) = (*clone, ArrayQueue::new(*most), Door::default());
-        let newest = Arc::new(Newest { queue, clone, door, at_hand: Mutex::new(None), left: OnceLock::new() });
+        let newest = Arc::new(Newest {
+            queue: ArrayQueue::new(*most),
+            clone: *clone,
+            door: Door::default(),
+            front: Mutex::new(Front { waiting: VecDeque::new(), upto: None }),
+            put: AtomicU64::new(0),
+            done: AtomicU64::new(0),
+            left: OnceLock::new(),
+        });
         log.show_to(newest.clone());
         Some(newest)
     }
@@ -83,25 +121,76 @@ impl<T: Send + Sync + 'static> Newest<T> {
         let _ = gate.commit(epoch, at, self.door.settle(at));
     }
 
-    /// The first that is left of those behind `next`.
-    fn take(&self, next: Seq) -> Option<Waiting<T>> {
+    /// The first that is left of those behind `next`, if all that was published when the lane began to ask has been shown.
+    fn take(&self, next: Seq, log: &Log<T>) -> Found<T> {
         loop {
-            let at_hand = lock(&self.at_hand).take();
-            let waiting = at_hand.or_else(|| self.queue.pop())?;
-            if !waiting.at.precedes(next) {
-                return Some(waiting);
+            let found = {
+                let mut front = lock(&self.front);
+                match front.waiting.pop_front() {
+                    None if log.shown().precedes(*front.upto.get_or_insert_with(|| log.end())) => return Found::NotYet,
+                    None => {
+                        front.upto = None;
+                        self.queue.pop()
+                    }
+                    found => found,
+                }
+            };
+            match found {
+                None => return Found::Nothing,
+                Some(waiting) if waiting.at.precedes(next) => self.done_with(waiting), // the cursor was moved over it
+                Some(waiting) => return Found::One(waiting),
             }
-            drop_contained(waiting); // the cursor was moved over it
         }
     }
 
-    fn put_back(&self, waiting: Waiting<T>) {
-        *lock(&self.at_hand) = Some(waiting);
+    /// Whether a lane that comes would find something, or something decided.
+    pub(super) fn is_ready(&self, next: Seq, log: &Log<T>) -> bool {
+        let (front, shown) = (lock(&self.front), log.shown());
+        let decided = front.upto.is_none_or(|upto| !shown.precedes(upto));
+        !front.waiting.is_empty() || log.has_undone() || (decided && (!self.queue.is_empty() || next.precedes(shown)))
     }
 
-    /// How many wait.
-    pub(super) fn len(&self) -> u64 {
-        self.queue.len() as u64 + u64::from(lock(&self.at_hand).is_some())
+    fn put_back(&self, waiting: Waiting<T>) {
+        lock(&self.front).waiting.push_front(waiting);
+        if self.door.is_shut() {
+            self.empty();
+        }
+    }
+
+    /// It does not wait any more, and is in nobody's hands.
+    fn done_with(&self, waiting: Waiting<T>) {
+        // ORD(newest:B) Relaxed: a figure.
+        self.done.fetch_add(1, Relaxed);
+        drop_contained(waiting);
+    }
+
+    /// How many are done with. To be asked before anything else is.
+    pub(super) fn done(&self) -> u64 {
+        // ORD(newest:C) Acquire: what is asked next is not older.
+        self.done.load(Acquire)
+    }
+
+    /// How many were put into the queue. To be asked after how many have been shown.
+    pub(super) fn put(&self) -> u64 {
+        // ORD(newest:D) Relaxed: behind the number of what was shown, which was acquired.
+        self.put.load(Relaxed)
+    }
+
+    /// The cursor was moved to `to`: what waits before it gives its place away.
+    pub(super) fn passed_over(&self, to: Seq) {
+        let mut gone = Vec::new();
+        {
+            let mut front = lock(&self.front);
+            front.upto = None;
+            let (before, mut behind) = partition(std::mem::take(&mut front.waiting), to);
+            gone.extend(before);
+            while behind.is_empty() {
+                let Some(waiting) = self.queue.pop() else { break };
+                if waiting.at.precedes(to) { gone.push(waiting) } else { behind.push_back(waiting) }
+            }
+            front.waiting = behind;
+        }
+        gone.into_iter().for_each(|waiting| self.done_with(waiting));
     }
 
     /// The lane is over.
@@ -109,39 +198,52 @@ impl<T: Send + Sync + 'static> Newest<T> {
         self.door.shut();
         let outlet: Arc<dyn Outlet<T>> = self.clone();
         log.show_no_more(&outlet);
-        drop_contained(lock(&self.at_hand).take());
-        while let Some(waiting) = self.queue.pop() {
-            drop_contained(waiting);
-        }
+        self.empty();
     }
 
     /// What nobody will take any more, once the group is closed.
     pub(super) fn left(&self) -> &[Waiting<T>] {
         self.left.get_or_init(|| {
-            let at_hand = lock(&self.at_hand).take();
-            at_hand.into_iter().chain(std::iter::from_fn(|| self.queue.pop())).collect()
+            let front = std::mem::take(&mut lock(&self.front).waiting);
+            front.into_iter().chain(std::iter::from_fn(|| self.queue.pop())).collect()
         })
+    }
+}
+
+/// What lies before `to`, and what does not.
+fn partition<T>(all: VecDeque<Waiting<T>>, to: Seq) -> (Vec<Waiting<T>>, VecDeque<Waiting<T>>) {
+    let (mut before, mut behind) = (Vec::new(), VecDeque::new());
+    for waiting in all {
+        if waiting.at.precedes(to) { before.push(waiting) } else { behind.push_back(waiting) }
+    }
+    (before, behind)
+}
+
+impl<T> Newest<T> {
+    fn empty(&self) {
+        let front = std::mem::take(&mut lock(&self.front).waiting);
+        front.into_iter().for_each(drop_contained);
+        while let Some(waiting) = self.queue.pop() {
+            drop_contained(waiting);
+        }
     }
 }
 
 impl<T> Drop for Newest<T> {
     /// Perhaps on a publisher's thread, which had it in view.
     fn drop(&mut self) {
-        while let Some(waiting) = self.queue.pop() {
-            drop_contained(waiting);
-        }
-        drop_contained(lock(&self.at_hand).take());
+        self.empty();
         self.left.take().into_iter().flatten().for_each(drop_contained);
     }
 }
 
 impl<T: Send + Sync + 'static> Lane<T> {
-    /// Of how many of the records behind the cursor, up to `end`, nothing is kept.
-    pub(super) fn gone_by(&self, newest: &Newest<T>, (committed, taken, end): (Seq, Seq, Seq)) -> u64 {
-        // The number first: what is shown meanwhile counts as waiting, and not as gone.
-        let unseen = end.lag_behind(self.log.shown());
-        let there = newest.len() + taken.since(committed) + unseen;
-        end.since(committed).saturating_sub(there)
+    /// How many of the records up to `end` wait or are in hand, of those that were not `done` with when it began to be counted: of
+    /// the others behind the cursor nothing is kept.
+    pub(super) fn kept_of(&self, newest: &Newest<T>, done: u64, end: Seq) -> u64 {
+        // In this order: what is shown meanwhile is counted twice rather than not at all.
+        let shown = self.log.shown();
+        newest.put().saturating_sub(done) + end.lag_behind(shown)
     }
 
     /// Commits over records that have gone by.
@@ -163,14 +265,15 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> MemberTask<T, D> {
         let (group, Slot { lane, held, seen, .. }) = (&*self.group, &mut self.slots[index]);
         let (Some(held), Some(handlers)) = (held, &mut self.handlers) else { return Ran::Stopped(0) };
         // Before anything is taken: what has been published already finds the room there was.
-        lane.log.hand_out(false);
+        lane.log.hand_out(lane.log.end(), false);
         let shown = lane.log.shown();
-        let Some(waiting) = newest.take(held.next) else {
-            if !held.next.precedes(shown) {
-                return Ran::Nothing;
+        let waiting = match newest.take(held.next, &lane.log) {
+            Found::One(waiting) => waiting,
+            Found::Nothing if held.next.precedes(shown) => {
+                lane.go_over_gone(group, held, shown);
+                return Ran::Stopped(0);
             }
-            lane.go_over_gone(group, held, shown);
-            return Ran::Stopped(0);
+            Found::Nothing | Found::NotYet => return Ran::Nothing,
         };
         let at = waiting.at;
         if held.next.precedes(at) {
@@ -196,7 +299,7 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> MemberTask<T, D> {
             finish(group, lane, held, done, settled)
         };
         if at.precedes(held.next) {
-            drop_contained(waiting);
+            newest.done_with(waiting);
         } else {
             newest.put_back(waiting);
         }

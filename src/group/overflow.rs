@@ -37,6 +37,9 @@ use std::num::NonZeroU64;
 /// [capacity](crate::TopicConfig::capacity).
 pub struct Overflow<T>(pub(super) Option<Own<T>>);
 
+/// How many records may wait for a group at most.
+const WAITING_MAX: usize = 1 << 24;
+
 /// A mailbox.
 pub(super) struct Own<T> {
     pub(super) rule: Rule<T>,
@@ -82,7 +85,7 @@ impl<T> Overflow<T> {
     ///
     /// What waits for such a group is a clone, made by whoever publishes (or by the group's own thread), in no lock: so a cheap one, of an
     /// `Arc` say. A clone that panics counts as dropped. A clone that does not return keeps all such groups of the
-    /// partition waiting, and nobody else. The group has to start at [`StartAt::Latest`](crate::StartAt::Latest), and what it did not
+    /// partition waiting, and no publisher. The group has to start at [`StartAt::Latest`](crate::StartAt::Latest), and what it did not
     /// take when it was published cannot be replayed to it: behind a seek back it drops it once more.
     pub const fn drop_newest(records: usize) -> Self
     where
@@ -192,6 +195,9 @@ impl<T> Overflow<T> {
             Some(Own { rule: Rule::Newest(_), .. }) if start != StartAt::Latest => {
                 let bound = "at Latest, where the newest are dropped: before that nothing was kept for the group";
                 Err(ConfigError::new("start", format!("{start:?}"), bound))
+            }
+            Some(Own { most, .. }) if *most > WAITING_MAX => {
+                Err(ConfigError::new("overflow", format!("{most} records"), "at most 16777216 records"))
             }
             Some(Own { most: 0, .. }) => Err(ConfigError::new("overflow", "0 records", "at least 1: none could wait")),
             _ => Ok(()),
@@ -314,15 +320,18 @@ impl<T: Send + Sync + 'static> Lane<T> {
     #[inline]
     pub(super) fn own_gap(&self, held: &mut Held<T>) -> Option<log::Gap> {
         let own = self.own.as_ref()?;
-        if held.failures > 0 {
-            return None; // it is in hand still
+        if held.failures > 0 || held.next.precedes(held.single_until) {
+            return None; // it is in hand still, by itself or with others of its batch
         }
         if own.is_by_key() { self.conflate(held) } else { self.over_the_line(held.next) }
     }
 
     /// Behind what is in hand between two runs: a record that has failed is.
     pub(super) fn behind_the_hand(&self, held: &Held<T>) -> Seq {
-        held.next.plus(u64::from(self.own.is_some() && self.newest.is_none() && held.failures > 0))
+        if self.own.is_none() || self.newest.is_some() {
+            return held.next;
+        }
+        held.next.plus(u64::from(held.failures > 0)).later(held.single_until)
     }
 
     /// How many records may be handed over at once, of so many: each is taken by itself by a handler of single records; and

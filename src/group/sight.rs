@@ -179,9 +179,14 @@ impl<T: Send + Sync + 'static> Lane<T> {
         if offset < stats.committed {
             return (offset < stats.start && stats.replayed == 0).then_some(Delivery::BeforeStart);
         }
+        let end = self.log.end(); // first: see `view`
         let taken = self.gate.taken();
-        let line = self.line(taken, self.log.end()).unwrap_or(taken);
-        if self.loses && offset < self.log.earliest().later(line).get() && offset >= taken.get() {
+        let line = self.line(taken, end).unwrap_or(taken);
+        if self.loses
+            && self.newest.is_none()
+            && offset < self.log.earliest().later(line).get()
+            && offset >= taken.get()
+        {
             return Some(Delivery::Lost);
         }
         if let Some(shared) = &self.shared {

@@ -118,7 +118,7 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> MemberTask<T, D> {
         }
         if word.paused() != 0 {
             if let Some(held) = &mut slot.held {
-                held.reader.release();
+                held.release();
             }
             return Some(Step::Paused);
         }
@@ -270,9 +270,13 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> Task for MemberTask<T, D> {
             return held.is_some() || (mine && runs && !word.is_ended());
         };
         let moved = || held.epoch != lane.gate.epoch();
-        let data = || held.due.is_none() && held.next.precedes(lane.log.end());
-        let more = || if word.redrives() { lane.redrives.is_ready() } else { data() };
-        !mine || word.is_ended() || (runs && (moved() || more()))
+        let more = || match &lane.newest {
+            Some(newest) => newest.is_ready(held.next, &lane.log),
+            None => held.next.precedes(lane.log.end()),
+        };
+        let data = || held.due.is_none() && more();
+        let ready = || if word.redrives() { lane.redrives.is_ready() } else { data() };
+        !mine || word.is_ended() || (runs && (moved() || ready()))
     }
 
     fn event(&self, index: usize) -> Option<&Event> {

@@ -12,15 +12,17 @@
 //!               └────────────────────────────────┘
 //! ```
 //! Nobody waits: a publisher adds one and goes, or it is the one who hands out. A record that was published out of order is
-//! shown by whoever fills the gap before it. Who has shown [`MOST`] records, which others publish while it does, leaves the
-//! rest to whoever comes by next, and tells those who wait for records: before they take anything they come by as well, so
-//! a decision is never made later than what could change it.
+//! shown by whoever fills the gap before it. Who has shown [`MOST`] records beyond those it came with, which others publish while it
+//! does, leaves the rest to whoever comes by next, and tells those who wait for records. They come by before they take
+//! anything, and take it only when all that was published by then has been shown: so no decision is made later than what could change
+//! it.
 //!
 //! # Who writes what
 //!
 //! | word         | written by                                                      |
 //! |--------------|-----------------------------------------------------------------|
 //! | baton        | publishers and takers: + 1; the holder: back to 0                |
+//! | undone       | the holder: when it leaves work, and when it takes it up          |
 //! | shown        | the holder                                                       |
 //! | the reader   | the holder, under a lock that nobody else ever takes              |
 //! | the list     | who comes and goes                                               |
@@ -46,8 +48,12 @@
 //! | shown:C     | shown, store  | Relaxed | where it begins, with nothing shown                                                  |
 //! | shown:B     | shown, load   | Acquire | what is not in an outlet by now never will be; pairs with shown:A                      |
 //! | door:A      | door, load    | Relaxed | compared only                                                                        |
-//! | door:B      | door, max     | Relaxed | one word, and the record goes with the outlet's own means                             |
+//! | door:B      | door, max     | Relaxed | one word, which says it all: what is final stays, being larger                       |
 //! | door:C      | door, CAS     | Relaxed | the same                                                                             |
+//! | undone:A    | undone, load  | Relaxed | a hint, told of afterwards                                                           |
+//! | undone:B    | undone, store | Relaxed | the same                                                                             |
+//! | undone:C    | undone, store | Relaxed | the same                                                                             |
+//! | door:F      | door, load    | Relaxed | who shuts it empties the outlet afterwards, and who put something in looks afterwards: one of them sees to it |
 //! | door:E      | door, load    | Relaxed | a guess, which the exchange checks                                                   |
 //! | door:D      | door, store   | Relaxed | the same: shut                                                                        |
 #![forbid(unsafe_code)]
@@ -58,7 +64,7 @@ use crate::{
     seq::Seq,
     sync::{
         Arc, CachePadded, Mutex,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
         cow::Cow,
         explore,
         hint::heavy_barrier,
@@ -76,34 +82,36 @@ const TAG: u64 = u64::MAX - 1;
 
 /// Who is shown every record when it is published.
 pub trait Outlet<T>: Send + Sync {
-    /// The record at `at`, in its turn. Runs on whatever thread has the baton, a publisher's mostly; it must not unwind. Whether
-    /// it took it. `time`: of its publish, where records have times.
-    fn offer(&self, at: Seq, value: &T, time: Option<u64>) -> bool;
+    /// The record at `at`, in its turn. Runs on whatever thread has the baton, a publisher's mostly; it must not unwind. `time`: of
+    /// its publish, where records have times.
+    fn offer(&self, at: Seq, value: &T, time: Option<u64>);
 }
 
 /// From where on an outlet takes records: said once it is known, and until then behind whatever it was shown.
 ///
 /// ```text
-///   63                                            1  0
-///   ┌──────────────────────────────────────────────┬───┐
-///   │  the first offset                            │ F │   F: that is final
-///   └──────────────────────────────────────────────┴───┘
+///   63  62                                            0
+///   ┌───┬──────────────────────────────────────────────┐
+///   │ F │  the first offset                            │   F: that is final. Being the highest bit, no maximum takes it away
+///   └───┴──────────────────────────────────────────────┘
 /// ```
 #[derive(Debug, Default)]
 pub struct Door(AtomicU64);
 
 impl Door {
-    const FINAL: u64 = 1;
+    const FINAL: u64 = 1 << 63;
+    const SHUT: u64 = u64::MAX;
 
     /// Whether the record at `at`, which is being shown, is to be taken.
     pub fn lets_in(&self, at: Seq) -> bool {
         // ORD(door:A) Relaxed: see the table.
         let mut word = self.0.load(Ordering::Relaxed);
         if word & Self::FINAL == 0 {
+            explore();
             // ORD(door:B) Relaxed: see the table.
-            word = self.0.fetch_max(at.plus(1).get() << 1, Ordering::Relaxed);
+            word = self.0.fetch_max(at.plus(1).get(), Ordering::Relaxed);
         }
-        word & Self::FINAL != 0 && word >> 1 <= at.get()
+        word & Self::FINAL != 0 && word & !Self::FINAL <= at.get()
     }
 
     /// Settles that it is at `at`, or behind what was shown before. Returns which.
@@ -111,10 +119,10 @@ impl Door {
         // ORD(door:E) Relaxed: see the table.
         let mut word = self.0.load(Ordering::Relaxed);
         loop {
-            let from = at.later(Seq::new(word >> 1));
+            let from = at.later(Seq::new(word & !Self::FINAL));
             explore();
             // ORD(door:C) Relaxed: see the table.
-            match self.0.compare_exchange(word, from.get() << 1 | Self::FINAL, Ordering::Relaxed, Ordering::Relaxed) {
+            match self.0.compare_exchange(word, from.get() | Self::FINAL, Ordering::Relaxed, Ordering::Relaxed) {
                 Ok(_) => return from,
                 Err(now) => word = now,
             }
@@ -124,7 +132,13 @@ impl Door {
     /// Nothing is let in any more.
     pub fn shut(&self) {
         // ORD(door:D) Relaxed: see the table.
-        self.0.store(u64::MAX, Ordering::Relaxed);
+        self.0.store(Self::SHUT, Ordering::Relaxed);
+    }
+
+    /// Whether it is shut.
+    pub fn is_shut(&self) -> bool {
+        // ORD(door:F) Relaxed: see the table.
+        self.0.load(Ordering::Relaxed) == Self::SHUT
     }
 }
 
@@ -134,6 +148,8 @@ type Outlets<T> = Vec<Arc<dyn Outlet<T>>>;
 pub(super) struct Handout<T> {
     baton: CachePadded<AtomicU64>,
     shown: CachePadded<AtomicU64>,
+    /// Somebody left the baton with work undone, and nobody has taken it up yet.
+    undone: AtomicBool,
     outlets: Cow<Outlets<T>>,
     /// Once there was anybody.
     place: OnceLock<Place<T>>,
@@ -147,7 +163,13 @@ struct Place<T> {
 impl<T> Default for Handout<T> {
     fn default() -> Self {
         let zero = || CachePadded::new(AtomicU64::new(0));
-        Self { baton: zero(), shown: zero(), outlets: Cow::default(), place: OnceLock::new() }
+        Self {
+            baton: zero(),
+            shown: zero(),
+            undone: AtomicBool::new(false),
+            outlets: Cow::default(),
+            place: OnceLock::new(),
+        }
     }
 }
 
@@ -179,54 +201,65 @@ impl<T: Send + Sync + 'static> Log<T> {
         Seq::new(self.handout.shown.load(Ordering::Acquire))
     }
 
-    /// Comes by: what has been published is shown, by this thread or by the one that is at it.
-    pub fn hand_out(&self, quiet: bool) {
+    /// Whether somebody has left records to be shown by whoever comes by.
+    pub fn has_undone(&self) -> bool {
+        // ORD(undone:A) Relaxed: a hint; who left it tells of it afterwards.
+        self.handout.undone.load(Ordering::Relaxed)
+    }
+
+    /// Comes by, with everything before `upto` published: that is shown, by this thread or by the one that is at it.
+    pub fn hand_out(&self, upto: Seq, quiet: bool) {
         let Some(place) = self.handout.place.get() else { return };
-        let baton = &*self.handout.baton;
+        let Handout { baton, undone, .. } = &self.handout;
         explore();
         // ORD(come_by:A) AcqRel: our mark before it; the reader as it was left. Pairs with ORD(come_by:B), ORD(come_by:C).
         if baton.fetch_add(1, Ordering::AcqRel) != 0 {
             passed("left to the holder");
             return;
         }
-        let (mut seen, mut left) = (1, MOST);
+        // ORD(undone:B) Relaxed: as where it is read.
+        undone.store(false, Ordering::Relaxed);
+        let (mut seen, mut beyond, mut quiet, mut any) = (1, MOST, quiet, false);
         loop {
-            let (shown, taken) = self.show(place, left);
-            left -= shown;
-            if taken || left == 0 {
-                self.tell(quiet);
-            }
+            any |= self.show(place, upto, &mut beyond);
             explore();
-            if left == 0 {
+            if beyond == 0 {
+                // ORD(undone:C) Relaxed: as where it is read.
+                undone.store(true, Ordering::Relaxed);
                 // ORD(come_by:C) Release: the reader, for the next holder. Pairs with ORD(come_by:A).
                 baton.swap(0, Ordering::Release);
-                return;
+                return self.tell(false);
             }
             // ORD(come_by:B) AcqRel: the reader, for the next holder, or the marks of who came by. Pairs with ORD(come_by:A).
             match baton.compare_exchange(seen, 0, Ordering::AcqRel, Ordering::Acquire) {
+                // Only now: who is woken finds what was shown, and the baton free.
+                Ok(_) if any => return self.tell(quiet),
                 Ok(_) => return,
                 Err(now) => {
                     passed("round again");
-                    seen = now;
+                    (seen, quiet) = (now, false);
                 }
             }
         }
     }
 
-    /// Shows what there is, at most so many records: how many, and whether any was taken.
-    fn show(&self, place: &Place<T>, most: u64) -> (u64, bool) {
+    /// Shows what there is: all before `upto`, and of what lies behind it no more than `beyond`, which is counted down. Whether
+    /// there was anything.
+    fn show(&self, place: &Place<T>, upto: Seq, beyond: &mut u64) -> bool {
         let Place { reader, gate } = place;
         let (mut reader, mut outlets) = (lock(reader), self.handout.outlets.cached());
-        let (mut shown, mut taken) = (0, false);
-        while shown < most {
+        let (mut any, mut again) = (false, true);
+        while *beyond > 0 {
             let from = reader.position();
-            let to = match reader.peek((most - shown) as usize) {
+            let most = upto.lag_behind(from).saturating_add(*beyond);
+            let to = match reader.peek(usize::try_from(most).unwrap_or(usize::MAX)) {
+                // Once more: on a prompt ring the log may have gone on without the reader just now.
+                Peek::Pending if std::mem::take(&mut again) => continue,
                 Peek::Pending => break,
                 Peek::Ready(run) => {
                     for (nth, value) in (0..).zip(run.iter()) {
                         let (at, time) = (from.plus(nth), run.time_of(nth as usize).get());
-                        let offer = |taken, outlet: &Arc<dyn Outlet<T>>| outlet.offer(at, value, time) | taken;
-                        taken = outlets.load().iter().fold(taken, offer);
+                        outlets.load().iter().for_each(|outlet| outlet.offer(at, value, time));
                     }
                     let to = from.plus(run.len() as u64);
                     reader.advance(to);
@@ -238,13 +271,14 @@ impl<T: Send + Sync + 'static> Log<T> {
                     earliest
                 }
             };
-            shown += to.since(from).min(most - shown);
+            (any, again) = (true, true);
+            *beyond = beyond.saturating_sub(to.lag_behind(upto.later(from)));
             // ORD(shown:A) Release: what the outlets were given, before it. Pairs with ORD(shown:B).
             self.handout.shown.store(to.get(), Ordering::Release);
             let _ = gate.commit(gate.epoch(), gate.position(), to); // nobody else moves it
             self.ring().release(from, to);
         }
-        (shown, taken)
+        any
     }
 }
 

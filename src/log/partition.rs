@@ -350,8 +350,9 @@ impl<T: Send + Sync + 'static> Log<T> {
     /// Shows what was published to those who want that, and says whether the first of it is kept.
     #[inline(never)]
     fn is_kept(&self, first: Seq, count: u64, quiet: bool) -> bool {
-        self.hand_out(quiet);
-        self.gates.kept(&self.ring, first, count)
+        let kept = self.gates.kept(&self.ring, first, count);
+        self.hand_out(first.plus(count), quiet);
+        kept
     }
 
     /// From now on publishers look whether there is anybody to show records to. A heavy barrier is to follow.

@@ -55,7 +55,7 @@ impl<T: Send + Sync + 'static> Body<T> {
             // Relaxed on failure: somebody joined, sought or raised; we look at everything again.
             if self.granted.compare_exchange(granted.word(), raised.word(), AcqRel, Relaxed).is_ok() {
                 let before = self.tail.nth(granted.widen(self.tail.seq(nth)));
-                if before / LOOK_BACK != (nth + upto) / LOOK_BACK && self.sheds() {
+                if before / LOOK_BACK != (nth + upto) / LOOK_BACK && (self.sheds() || self.pages.overwrites()) {
                     self.lift_those_far_behind(nth);
                 }
                 return Ok(());

@@ -99,7 +99,7 @@
 //! | page_state:A | state, load | Relaxed | a gauge |
 //! | retire:A | page's number, store | Relaxed | for a diagnosis, which finds the page RETIRED before and after |
 //! | kept_aside:A | page's number, load | Relaxed | the same |
-//! | overwrites:A | pages overwrite, load | Relaxed | who does not see it set keeps the page, and looks again when it wants one |
+//! | overwrites:C | pages overwrite, load | Relaxed | who does not see it set keeps the page, and looks again when it wants one |
 //! | overwrites:B | pages overwrite, store | Relaxed | the same |
 //! | extras:A | extra pages, load | Relaxed | each is read through a cell that publishes it |
 //! | allocate:A | extra pages, add | Relaxed | hands out numbers |

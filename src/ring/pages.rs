@@ -295,6 +295,12 @@ impl<T> Pages<T> {
         kept
     }
 
+    /// Whether cursors may be overtaken.
+    pub(super) fn overwrites(&self) -> bool {
+        // ORD(overwrites:C) Relaxed: see the table; asked again and again.
+        self.overwrites.load(Relaxed)
+    }
+
     fn in_use(&self, page: u16, holds: &Holds) -> bool {
         if self.released.is_none() {
             return (self.claims_may_stall && !self.page(page).all_marked(self.slots)) || holds.needed(page);
@@ -302,8 +308,8 @@ impl<T> Pages<T> {
         if holds.needed(page) {
             return true;
         }
-        // ORD(overwrites:A) Relaxed: who does not see it set keeps the page, and looks again.
-        if self.overwrites.load(Relaxed) {
+        // Who does not see it set keeps the page, and looks again.
+        if self.overwrites() {
             self.release(page, u64::MAX);
         }
         !self.page(page).all_dropped(self.slots)
