@@ -13,10 +13,10 @@
 //!
 //! | label    | operation     | order   | why this much, and why no more                                  |
 //! |----------|---------------|---------|-----------------------------------------------------------------|
-//! | newest:A | put, add      | Relaxed | before the number of what was shown, which is released          |
-//! | newest:B | done, add     | Relaxed | a figure                                                        |
-//! | newest:C | done, load    | Acquire | what is asked next is not older; pairs with nothing: a load     |
-//! | newest:D | put, load     | Relaxed | behind the number of what was shown, which was acquired         |
+//! | clones:A | put, add      | Relaxed | before the number of what was shown, which is released          |
+//! | clones:B | done, add     | Relaxed | a figure                                                        |
+//! | clones:C | done, load    | Acquire | what is asked next is not older; pairs with nothing: a load     |
+//! | clones:D | put, load     | Relaxed | behind the number of what was shown, which was acquired         |
 #![forbid(unsafe_code)]
 
 use super::Group;
@@ -89,7 +89,7 @@ impl<T: Send + Sync + 'static> Outlet<T> for Newest<T> {
         }
         let Ok(value) = contain(|| (self.clone)(value)) else { return };
         if self.queue.push(Waiting { at, value, time: time.map(AtomicU64::new) }).is_ok() {
-            // ORD(newest:A) Relaxed: before the number of what was shown, which is released.
+            // ORD(clones:A) Relaxed: before the number of what was shown, which is released.
             self.put.fetch_add(1, Relaxed);
         }
         if self.door.is_shut() {
@@ -159,20 +159,20 @@ impl<T: Send + Sync + 'static> Newest<T> {
 
     /// It does not wait any more, and is in nobody's hands.
     fn done_with(&self, waiting: Waiting<T>) {
-        // ORD(newest:B) Relaxed: a figure.
+        // ORD(clones:B) Relaxed: a figure.
         self.done.fetch_add(1, Relaxed);
         drop_contained(waiting);
     }
 
     /// How many are done with. To be asked before anything else is.
     pub(super) fn done(&self) -> u64 {
-        // ORD(newest:C) Acquire: what is asked next is not older.
+        // ORD(clones:C) Acquire: what is asked next is not older.
         self.done.load(Acquire)
     }
 
     /// How many were put into the queue. To be asked after how many have been shown.
     pub(super) fn put(&self) -> u64 {
-        // ORD(newest:D) Relaxed: behind the number of what was shown, which was acquired.
+        // ORD(clones:D) Relaxed: behind the number of what was shown, which was acquired.
         self.put.load(Relaxed)
     }
 
