@@ -134,7 +134,13 @@ impl<T: Send + Sync + 'static> Group<T> {
             again(self, &mut reaches).or_else(|| fresh(self, &mut reaches, most))
         }?;
         // What was given back is read only now; if it is not to be had, the cursor was moved, and the claim is void.
-        let Read::Ready(_) = lane.log.read(reader, given.claim.len()) else { return None };
+        let Read::Ready(run) = lane.log.read(reader, given.claim.len()) else { return None };
+        // By key a claim may go over the border of a page, and a batch does not: what is behind it is given back.
+        let (len, whole) = (run.len(), given);
+        let given = given.head(len);
+        if len < whole.claim.len() {
+            work.release(whole.behind(len));
+        }
         let hand = reach.hand.take()?;
         let until = self.lease().map(|lease| now.after(lease.time));
         let (deadline, limit) = (until, until); // longer only if it is extended
