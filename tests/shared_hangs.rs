@@ -3,7 +3,8 @@ mod lab;
 
 use lab::{Lab, balanced};
 use ringlog::{
-    Broker, Delivery, Group, GroupConfig, Order, Position, Record, Retry, Standing, Straggler, Topic, TopicConfig,
+    Broker, Delivery, Failure, Group, GroupConfig, Order, Position, Record, Retry, Standing, Straggler, Topic,
+    TopicConfig,
 };
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::Duration;
@@ -202,4 +203,35 @@ fn a_handler_that_waits_for_room_that_only_its_own_record_could_give_is_told() {
     group.subscribe("m", handler).map(drop).unwrap();
     topic.publish(0).unwrap();
     assert!(told.recv_timeout(LONG).unwrap());
+}
+
+// The one at the cursor is only ever ended by the timer, which is what buries here.
+#[test]
+fn a_burying_function_of_the_timer_that_waits_for_what_only_the_timer_ends_is_told() {
+    let lab = Lab::new(1);
+    let topic = lab.broker.create_topic("loop", TopicConfig::<u64>::new().capacity(4).block(None)).unwrap();
+    let ((tell, told), again) = (mpsc::channel(), topic.clone());
+    let requeue = move |value: &u64, _: &Failure| tell.send(again.publish(*value).is_err()).unwrap();
+    let group = topic.group("g", queue().straggler(Straggler::Bury(ms(50))).bury_with(requeue)).unwrap();
+    let first = Stuck::join(&group, "first");
+    topic.publish(0).unwrap();
+    assert_eq!(first.enters(), (0, 1));
+    let second = Stuck::join(&group, "second");
+    topic.publish(1).unwrap();
+    assert_eq!(second.enters(), (1, 1));
+    first.go.send(()).unwrap();
+    topic.publish(2).unwrap();
+    assert_eq!(first.enters(), (2, 1));
+    let seen = free(&group, "free");
+    topic.publish_batch([3, 4]).unwrap();
+    assert_eq!(take(&seen, 2), [(3, 1), (4, 1)]);
+    while group.lag() > 2 {
+        std::thread::yield_now();
+    }
+    let clock = lab.clock.clone();
+    let timer = std::thread::spawn(move || clock.advance(ms(50)));
+    // The first member's, though the second's is the one at the cursor.
+    assert_eq!([(); 2].map(|()| told.recv_timeout(LONG)), [Ok(true); 2]);
+    drop((first.go, second.go));
+    timer.join().unwrap();
 }

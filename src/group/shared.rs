@@ -45,6 +45,8 @@ mod run;
 mod settle;
 mod slot;
 mod task;
+#[cfg(all(test, not(ringlog_loom)))]
+mod tests;
 
 pub(super) use due::Ending;
 pub(super) use hand::{Grasp, Hand, Progress};

@@ -1,11 +1,13 @@
 //! Consumers and handlers on threads that ack, fail, release, forget, leave and come back: in the end each record was done once
 //! where nothing expired, and the books balance.
 
-use ringlog::{Broker, Failure, Group, GroupConfig, Order, Record, Retry, TopicConfig};
+use ringlog::{Broker, Failure, Group, GroupConfig, GroupOffset, Order, Record, Retry, SeekTo, TopicConfig};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+const LONG: Duration = Duration::from_secs(60);
 
 const RECORDS: u64 = if cfg!(miri) { 60 } else { 4_000 };
 
@@ -16,10 +18,24 @@ fn mix(one: u64, other: u64) -> u64 {
     x ^ x >> 32
 }
 
+/// Moves the cursors a little back, now and then.
+fn seeks(group: &Group<u64>, until: impl Fn() -> bool) {
+    let mut turn = 0;
+    while !until() {
+        turn += 1;
+        let (roll, offsets) = (mix(77, turn), group.offsets());
+        let GroupOffset { partition, next, .. } = offsets[roll as usize % 2];
+        group.seek(partition, SeekTo::Offset(next.saturating_sub(roll >> 8 & 3))).unwrap();
+        thread::sleep(Duration::from_micros(roll >> 16 & 1023));
+    }
+}
+
 /// One consumer after another, until everything is done.
 fn works(group: &Group<u64>, done: &[AtomicU64], seed: u64, forgets: bool) {
     let (mut turn, mut out) = (0, Vec::new());
+    let until = Instant::now() + LONG;
     while group.stats().lag() > 0 {
+        assert!(Instant::now() < until, "records are in nobody's hands: {:?}", group.stats());
         let mut consumer = group.consumer(&format!("c{seed}-{turn}")).unwrap();
         for _ in 0..50 {
             turn += 1;
@@ -71,9 +87,9 @@ fn works(group: &Group<u64>, done: &[AtomicU64], seed: u64, forgets: bool) {
     }
 }
 
-fn storm(config: GroupConfig<u64>, forgets: bool) {
+fn storm(config: GroupConfig<u64>, forgets: bool, moves: bool) {
     let broker = Broker::new();
-    let topic = TopicConfig::new().partitions(2).capacity(64).block(None);
+    let topic = TopicConfig::new().partitions(2).capacity(64).block(Some(LONG));
     let topic = broker.create_topic("jobs", topic).unwrap();
     let retry = Retry::constant(1, Duration::ZERO).unlimited();
     let group = topic.group("g", config.order(Order::Shared).retry(retry)).unwrap();
@@ -102,21 +118,29 @@ fn storm(config: GroupConfig<u64>, forgets: bool) {
                 thread::yield_now();
             }
         });
+        let (group, published) = (&group, || topic.end(0).unwrap() + topic.end(1).unwrap() == RECORDS);
+        scope.spawn(move || seeks(group, || !moves || published()));
     });
     let stats = group.stats();
     assert!(stats.balances(), "{stats:?}");
-    assert_eq!((stats.acked(), stats.lag(), stats.in_flight()), (RECORDS, 0, 0));
-    assert!(done.iter().all(|times| times.load(Ordering::Relaxed) == 1));
+    assert_eq!((stats.acked(), stats.lag(), stats.in_flight()), (RECORDS + stats.replayed(), 0, 0));
+    assert!(done.iter().all(|times| moves || times.load(Ordering::Relaxed) == 1));
     assert!(broker.drain(Duration::from_secs(60)).is_ok());
     assert!(broker.close(Some(Duration::from_secs(60))).stopped);
 }
 
 #[test]
 fn every_record_is_acknowledged_once_whoever_has_it_and_however_often_it_came_back() {
-    storm(GroupConfig::earliest(), false);
+    storm(GroupConfig::earliest(), false, false);
 }
 
 #[test]
 fn what_is_forgotten_comes_again_when_its_lease_is_over() {
-    storm(GroupConfig::earliest().lease(Duration::from_millis(5)), true);
+    storm(GroupConfig::earliest().lease(Duration::from_millis(5)), true, false);
+}
+
+// A move of the cursor leaves alone what was claimed behind it.
+#[test]
+fn moves_of_the_cursor_leave_nothing_in_nobody_s_hands() {
+    storm(GroupConfig::earliest(), false, true);
 }

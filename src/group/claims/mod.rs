@@ -307,6 +307,11 @@ impl Claims {
         taken.then_some(Claim { first: at, len: 1, epoch: claim.epoch, ticket })
     }
 
+    /// The epoch of the cursor.
+    pub fn epoch(&self) -> u32 {
+        self.gate.epoch()
+    }
+
     /// Moves the cursor over what is done there; from where to where, if it was moved by this call.
     ///
     /// To be called after [`settle`](Self::settle): whoever is last to do so of several at once sees what all have done.

@@ -217,9 +217,14 @@ impl Hand {
         })
     }
 
-    /// Its own member ends it.
+    /// Its own member ends it, whose time is up. Not while it is settled, which several may do with what a consumer has.
     pub(super) fn end_own(&self) -> Option<Split> {
-        self.with(|held| (!held.over).then(|| self.end_it(held)))
+        self.with(|held| {
+            (!held.over && !held.settling).then(|| {
+                self.fated(FencedBy::Expired);
+                self.end_it(held)
+            })
+        })
     }
 
     fn end_it(&self, held: &mut InHand) -> Split {
@@ -278,10 +283,11 @@ impl Hand {
         })
     }
 
-    /// The cursor was moved: what a consumer has in flight is void. If it is being settled, its member finds out.
-    pub(super) fn drop_void(&self) {
+    /// The cursor was moved, to `epoch`: what a consumer has in flight from before is void. If it is being settled, its member
+    /// finds out. What was claimed since is not: claims are open before this is called.
+    pub(super) fn drop_void(&self, epoch: u32) {
         let mut grip = lock(&self.grip);
-        if matches!(&*grip, Grip::Holds(held) if !held.settling) {
+        if matches!(&*grip, Grip::Holds(held) if !held.settling && held.claim().epoch() != epoch) {
             *grip = Grip::Empty;
         }
     }

@@ -18,20 +18,20 @@ use std::time::Duration;
 impl Shared {
     /// How many tasks serve it.
     pub(super) fn members(&self) -> usize {
-        lock(&self.hands).iter().filter(|hand| !hand.polled).count()
+        lock(&self.hands).iter().filter(|hand| !hand.polled && hand.member != MemberId::NOBODY).count()
     }
 
     /// After the cursor was moved, with the control lock.
     pub(in crate::group) fn moved(&self, closed: Closed, Moved { from, to }: Moved) -> Reset {
         let reset = self.failed.reset(|| self.claims.reset(closed, from, to));
-        self.void_polled();
+        self.void_polled(self.claims.epoch());
         reset
     }
 
     /// When the lane is over, and its gate in a new epoch.
     pub(in crate::group) fn end(&self, closed: Closed, at: Seq) {
         self.failed.end(&self.claims, closed, at);
-        self.void_polled();
+        self.void_polled(self.claims.epoch());
     }
 
     /// Whether nobody has anything in hand.
@@ -63,12 +63,21 @@ impl Shared {
         Some((Standing::InFlight { member, records: mine.map(|held| held.claim().len() as u64).sum() }, true))
     }
 
-    /// Whether waiting on `executor` for the cursor to pass `at` would never end: it has that in hand itself, or nobody else serves.
-    fn waits_for(&self, executor: Id, at: Seq) -> bool {
+    /// Whether waiting on `executor` for the cursor to pass `at`, or for room, might never end.
+    ///
+    /// For a record: it has that in hand itself, or nobody else serves. For room whoever has anything in hand waits for itself:
+    /// of two that wait for room, each with a record in hand, each would take the other for one that goes on. And who buries
+    /// here may be the only one who ever ends what others have in hand: for him nobody serves.
+    fn waits_for(&self, executor: Id, at: Option<Seq>) -> bool {
         let hands = self.hands();
         let (own, others): (Vec<_>, Vec<_>) = hands.iter().partition(|hand| hand.executor == executor);
-        let has = |hand: &&Arc<Hand>| hand.in_force().is_some_and(|held| held.claim().has(at));
-        own.iter().any(has) || (!own.is_empty() && !others.iter().any(|hand| hand.serves()))
+        let has = |hand: &Hand| match at {
+            None => !hand.is_empty(),
+            Some(at) => hand.in_force().is_some_and(|held| held.claim().has(at)),
+        };
+        let buries = |hand: &Hand| hand.member == MemberId::NOBODY;
+        own.iter().any(|hand| buries(hand) || has(hand))
+            || (!own.is_empty() && !others.iter().any(|hand| hand.serves()))
     }
 
     /// How many records are in members' hands.
@@ -130,7 +139,6 @@ impl<T: Send + Sync + 'static> Group<T> {
     pub(in crate::group) fn shared_waits_here(&self, partition: usize, offset: Option<u64>) -> Option<bool> {
         let lane = &self.lanes[partition];
         let shared = lane.shared.as_ref()?;
-        let at = offset.map_or_else(|| lane.gate.position(), Seq::new);
-        Some(context::any(|here| shared.waits_for(here.executor, at)))
+        Some(context::any(|here| shared.waits_for(here.executor, offset.map(Seq::new))))
     }
 }

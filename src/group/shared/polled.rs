@@ -101,24 +101,21 @@ impl<T: Send + Sync + 'static> Group<T> {
         match hand.extend(now, by, longest) {
             _ if lane.gate.epoch() != ticket.epoch => Err(Refusal::Fenced(self.why_over(lane, hand, Some(ticket)))),
             Some(Ok(left)) => Ok(left),
-            Some(Err(())) => {
-                self.run_out(lane, hand, now);
-                Err(Refusal::Fenced(FencedBy::Expired))
-            }
+            Some(Err(())) => Err(Refusal::Fenced(self.run_out(lane, hand, now))),
             None => Err(Refusal::Fenced(self.why_over(lane, hand, Some(ticket)))),
         }
     }
 
-    /// Its lease is over, and its consumer finds out himself.
-    fn run_out(&self, lane: &Lane<T>, hand: &Arc<Hand>, now: Time) {
-        let Some(shared) = lane.shared.as_deref() else { return };
+    /// Its lease is over, and its consumer finds out himself; unless somebody settles it who has looked at the time before, or
+    /// it was ended meanwhile. Why it cannot be settled any more.
+    fn run_out(&self, lane: &Lane<T>, hand: &Arc<Hand>, now: Time) -> FencedBy {
+        let Some(shared) = lane.shared.as_deref() else { return FencedBy::Expired };
         let work = Work { group: self, lane, shared };
-        hand.fated(FencedBy::Expired);
         let ending = hand.end_own().map(|split| work.end(&split, End::Lease, now, Some(hand.executor)));
-        shared.leave(hand);
-        if let Some(ending) = ending {
-            work.follow(ending);
-        }
+        shared.leave_emptied(hand);
+        let Some(ending) = ending else { return hand.fate().unwrap_or(FencedBy::AlreadyAcked) };
+        work.follow(ending);
+        FencedBy::Expired
     }
 
     /// Why what was in a hand cannot be settled any more.
@@ -151,11 +148,11 @@ impl<T: Send + Sync + 'static> Group<T> {
         };
         let given = match hand.settles(self.lease().map(|_| now)) {
             Settles::Counts(given) => given,
-            Settles::Due => {
-                self.run_out(lane, hand, now);
-                return refused(FencedBy::Expired);
+            Settles::Due => return refused(self.run_out(lane, hand, now)),
+            Settles::Late => {
+                shared.leave_emptied(hand);
+                return refused(self.why_over(lane, hand, ticket));
             }
-            Settles::Late => return refused(self.why_over(lane, hand, ticket)),
         };
         let Some(plan) = ask.plan(given) else {
             let rest = given.claim.first().get()..given.claim.end().get();
@@ -253,7 +250,7 @@ fn epoch_of(given: Given) -> Ticket {
 
 /// What a settlement did.
 struct Wrote {
-    /// Anything: the cursor was not moved before.
+    /// All of it; nothing, if the cursor was moved before.
     stands: bool,
     /// Others have something to do now.
     rings: bool,
@@ -277,28 +274,35 @@ impl<T: Send + Sync + 'static> Work<'_, T> {
         if !same || letter.is_some() != spent {
             return wrote;
         }
-        wrote.stands = true;
-        wrote.rings |= self.make_done(given.head(plan.done), |done| self.shared.tally.acked.more(done)).rings;
+        let made = self.make_done(given.head(plan.done), |done| self.shared.tally.acked.more(done));
+        wrote.rings |= made.rings;
         let failing = given.behind(plan.done).head(plan.failed);
-        match letter {
+        let put = match letter {
             Some(letter) => {
                 let (filed, settlement) = self.file(failing, letter);
                 wrote.lost = filed.unwrap_or(None);
                 wrote.rings |= settlement.rings;
+                settlement.done as usize
             }
             None => self.put_failed(failing, due),
-        }
-        self.put_back(given.behind(plan.done + plan.failed).head(plan.back));
+        };
+        let back = self.put_back(given.behind(plan.done + plan.failed).head(plan.back));
+        // Nobody else ends it while it is being settled, nor moves the cursor while we have the lock.
+        wrote.stands = (made.done as usize, put, back) == (plan.done, plan.failed, plan.back);
+        debug_assert!(wrote.stands, "{given:?} was another's: {made:?}, {put} failed, {back} back");
         wrote
     }
 
-    /// Each of the records has failed once more, and is tried again from when `due` says.
-    fn put_failed(&self, failing: Given, due: impl Fn(u32) -> Time) {
+    /// Each of the records has failed once more, and is tried again from when `due` says. How many were the claim's.
+    fn put_failed(&self, failing: Given, due: impl Fn(u32) -> Time) -> usize {
         let Shared { claims, failed, tally, .. } = self.shared;
+        let mut all = 0;
         for (nth, at) in failing.claim.records().enumerate() {
             let failures = if nth == 0 { failing.failures } else { 0 }.saturating_add(1);
             let put = failed.put(claims, failing.claim, at, failures, due(failures));
             tally.retried.more(u64::from(put));
+            all += usize::from(put);
         }
+        all
     }
 }

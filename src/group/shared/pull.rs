@@ -5,7 +5,7 @@
 //!   poll:     hand, reaching ── word, left ── claim ── hand: claim, since, until
 //!   settle:   hand, being settled ── letters, if any are spent ── control: epoch as it was? words exchanged ── hand: rest, or gone
 //!   lease:    over, as a handler's: each record has failed once more
-//!   move:     with control: the hands of its epoch are gone
+//!   move:     with control: the hands of epochs before it are gone
 //! ```
 //! A settlement holds the lane's control lock while it exchanges words: so it is all of it before a move of the cursor, or
 //! refused.
@@ -185,8 +185,16 @@ impl Shared {
         }
     }
 
-    /// The cursor was moved, with the control lock: what consumers have in flight is void, and in nobody's hands.
-    pub(super) fn void_polled(&self) {
-        lock(&self.hands).iter().filter(|hand| hand.polled).for_each(|hand| hand.drop_void());
+    /// A hand of a batch goes if nothing is in it any more.
+    pub(super) fn leave_emptied(&self, hand: &Arc<Hand>) {
+        if hand.is_empty() {
+            self.leave(hand);
+        }
+    }
+
+    /// The cursor was moved, to `epoch`, with the control lock: what consumers have in flight from before is void, and in
+    /// nobody's hands.
+    pub(super) fn void_polled(&self, epoch: u32) {
+        lock(&self.hands).iter().filter(|hand| hand.polled).for_each(|hand| hand.drop_void(epoch));
     }
 }

@@ -1,0 +1,73 @@
+//! What consumers have in hand, one step after the other.
+#![forbid(unsafe_code)]
+
+use super::Shared;
+use super::hand::{Hand, InHand, Settles};
+use super::settle::Given;
+use crate::group::context::Id;
+use crate::group::lease::Order;
+use crate::group::word::MemberId;
+use crate::ring::{Gate, Options, Producers, Ring, Start};
+use crate::seq::{Capacity, Seq};
+use crate::sync::Arc;
+use crate::sync::atomic::AtomicBool;
+use crate::time::Time;
+use std::time::Duration;
+
+const DEADLINE: Time = Time::from_nanos(10);
+
+struct Lane {
+    shared: Shared,
+    gate: Arc<Gate>,
+    ring: Arc<Ring<u64>>,
+}
+
+/// A lane over four records.
+fn lane() -> Lane {
+    let ring = Ring::new(Options::new(Capacity::new(4).unwrap(), Producers::Shared)).unwrap();
+    let gate = ring.join(Start::Earliest, 1);
+    (0..4).for_each(|n| ring.try_push(n).map(drop).unwrap());
+    Lane { shared: Shared::new(Order::Shared, 4, gate.clone()).unwrap(), gate, ring }
+}
+
+impl Lane {
+    /// A batch of one record in a consumer's hand.
+    fn polls(&self) -> Arc<Hand> {
+        let standing = Hand::new(MemberId::NOBODY, "c".into(), Arc::new(AtomicBool::new(false)), Id::fresh());
+        let hand = standing.of_a_batch();
+        hand.reach();
+        self.shared.join(&hand);
+        let claim = self.shared.claims.claim(self.shared.claims.upcoming().unwrap(), 1).unwrap();
+        let given = Given { claim, failures: 0, again: false };
+        let (since, deadline, limit) = (Time::ZERO, Some(DEADLINE), Some(DEADLINE));
+        hand.take(InHand { given, singly: false, since, deadline, limit, over: false, settling: false });
+        hand
+    }
+}
+
+// The mover is halted between opening claims in the new epoch and emptying the hands of the one before.
+#[test]
+fn what_a_consumer_claimed_behind_a_move_of_the_cursor_stays_in_its_hand() {
+    let lane = lane();
+    let Lane { shared, gate, ring } = &lane;
+    let before = lane.polls();
+    let closed = shared.claims.close();
+    let moved = ring.seek(gate, Seq::new(2));
+    shared.failed.reset(|| shared.claims.reset(closed, moved.from, moved.to));
+    let since = lane.polls();
+    shared.void_polled(shared.claims.epoch());
+    assert!(before.held().is_none() && before.is_empty(), "void");
+    assert_eq!(since.in_force().map(|held| held.claim().first()), Some(Seq::new(2)));
+    assert!(matches!(since.settles(None), Settles::Counts(_)));
+}
+
+#[test]
+fn whoever_finds_that_time_is_up_leaves_alone_what_is_being_settled() {
+    let lane = lane();
+    let hand = lane.polls();
+    let before = Time::from_nanos(DEADLINE.as_nanos() - 1);
+    assert_eq!(hand.extend(DEADLINE, Duration::ZERO, None), Some(Err(())), "its time is up");
+    assert!(matches!(hand.settles(Some(before)), Settles::Counts(_)), "another has looked at the time before");
+    assert!(hand.end_own().is_none(), "it is being settled");
+    assert_eq!((hand.in_force().map(|held| held.settling), hand.fate()), (Some(true), None));
+}
