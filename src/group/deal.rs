@@ -237,6 +237,10 @@ impl<T: Send + Sync + 'static> Group<T> {
             member.left.store(true, Ordering::Release);
         }
         self.announce(&dealt);
+        if self.shares() {
+            // They may be in the middle of a run of any lane, also of one that is nobody's already.
+            self.lanes.iter().for_each(|lane| lane.word.nudge());
+        }
         all.iter().flat_map(|member| member.seats.iter()).for_each(|seat| seat.ring());
         self.call_back_idle();
         self.progress.notify();

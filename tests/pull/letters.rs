@@ -153,3 +153,12 @@ fn a_handler_that_takes_over_waits_for_the_letter_that_is_out() {
     assert_eq!(reason(out.ack()), FencedBy::Moved, "who has left has nothing");
     assert_eq!(inbox.offsets(0), [0, 1, 2, 3]);
 }
+
+#[test]
+fn of_a_letter_that_was_called_back_it_is_said_so_whatever_is_asked() {
+    let lab = Lab::new(1);
+    let (_topic, group, mut consumer) = sent_back(&lab, GroupConfig::earliest().retry(Retry::never()));
+    let mut receipt = consumer.try_poll(1).unwrap().detach();
+    group.call_back();
+    assert_eq!(reason(receipt.ack_through(0)), FencedBy::Rewound);
+}

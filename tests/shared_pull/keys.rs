@@ -2,8 +2,9 @@
 
 use super::lab::Lab;
 use super::{SECOND, values};
-use ringlog::{Broker, Consumer, Failure, Group, GroupConfig, Order, Retry, SeekTo, Topic, TopicConfig};
+use ringlog::{Broker, Consumer, Failure, Group, GroupConfig, Order, PublishError, Retry, SeekTo, Topic, TopicConfig};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
@@ -138,4 +139,29 @@ fn of_each_key_one_is_polled_after_the_other_is_done() {
     let stats = group.stats();
     assert!(stats.balances(), "{stats:?}");
     assert_eq!((stats.acked(), stats.lag()), (records, 0));
+}
+
+// It is in a hand of its own meanwhile, which nobody was given, and is inside as a handler is.
+#[test]
+fn a_record_that_a_poll_buries_is_nobody_s_to_expire_and_its_burying_function_never_waits_for_room() {
+    let lab = Lab::new(1);
+    let topic = TopicConfig::new().capacity(4).key(|n: &u64| KEYS[(n % 10) as usize]).block(None);
+    let topic = lab.broker.create_topic("keyed", topic).unwrap();
+    let ((tell, told), again, clock) = (mpsc::channel(), topic.clone(), lab.clock.clone());
+    let bury = move |value: &u64, _: &Failure| {
+        let refused = matches!(again.publish(*value), Err(PublishError::WouldDeadlock { .. }));
+        clock.advance(30 * SECOND);
+        tell.send((*value, refused)).unwrap();
+    };
+    let config = by_key(Retry::constant(9, 100 * SECOND)).lease(30 * SECOND).bury_with(bury);
+    let group = topic.group("g", config).unwrap();
+    topic.publish_batch(vec![1, 11, 21, 2]).unwrap();
+    let mut consumer = group.consumer("c").unwrap();
+    consumer.try_poll(1).unwrap().nack(Failure::new("no")).unwrap();
+    let polls = thread::spawn(move || poll(&mut consumer));
+    assert_eq!(told.recv_timeout(60 * SECOND), Ok((21, true)));
+    assert_eq!(polls.join().unwrap(), [2]);
+    let stats = group.stats();
+    assert_eq!((stats.dead(), stats.refused(), stats.lanes[0].leases_expired), (1, 0, 0));
+    assert!(stats.balances());
 }

@@ -134,6 +134,11 @@ impl<T> Redrives<T> {
         if deadline <= now { Ok(head.ticket) } else { Err(Some(deadline)) }
     }
 
+    /// The offset of the one that went out by that number, if it is.
+    fn offset_of(&self, number: u64) -> Option<u64> {
+        self.lock().head(number).map(|head| head.letter.offset())
+    }
+
     fn numbers_of(&self, me: MemberId) -> Option<u64> {
         let queue = self.lock();
         queue.entries.front().filter(|head| head.out.is_some_and(|out| out.member == me)).map(|head| head.ticket)
@@ -188,6 +193,9 @@ impl<T: Send + Sync + 'static> Group<T> {
         let mut queue = lane.redrives.lock();
         let past = queue.past.iter().rev().find(|(known, _)| *known == number).map(|(_, why)| *why);
         let out = queue.head(number).and_then(|head| head.out.as_mut());
+        if out.as_ref().is_some_and(|out| out.settling) {
+            return Err(Refusal::Fenced(FencedBy::AlreadyAcked));
+        }
         let Some(out) = out else { return Err(Refusal::Fenced(past.unwrap_or(FencedBy::Rewound))) };
         let Some(deadline) = out.deadline else { return Ok(Duration::MAX) };
         let last = longest.map_or(deadline, |longest| out.since.after(longest));
@@ -201,8 +209,9 @@ impl<T: Send + Sync + 'static> Group<T> {
         if lane.word.load().is_ended() {
             return Err(Refusal::Fenced(FencedBy::Deleted));
         }
-        let offset = lane.redrives.next();
-        let elsewhere = |asked: &Option<u64>| asked.is_some() && *asked != offset;
+        // Of one that is not out any more it is said what became of it, whatever is asked.
+        let offset = lane.redrives.offset_of(number);
+        let elsewhere = |asked: &Option<u64>| offset.is_some() && asked.is_some() && *asked != offset;
         if matches!(&ask, Ask::Ack(asked) | Ask::Nack(asked, _) if elsewhere(asked)) {
             return Err(Refusal::NotInFlight(offset.map(|offset| offset..offset + 1)));
         }

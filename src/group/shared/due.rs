@@ -276,16 +276,21 @@ impl<T: Send + Sync + 'static> Work<'_, T> {
             return None;
         };
         let given = Given { claim, failures, again: true };
-        hand.take(InHand {
-            given,
-            singly: false,
-            since: now,
-            deadline: None,
-            limit: None,
-            over: false,
-            settling: true,
-        });
+        hand.take(InHand::being_settled(given, now));
         Some(Grave { hand, given, end, at: now })
+    }
+
+    /// Buries a record that nobody was handed, in a hand of its own, of which no lease and no rule for stragglers speaks; while
+    /// that of who claimed it reaches. User code, as `executor`.
+    pub(super) fn bury_behind(&self, given: Given, failure: Failure, executor: Id) {
+        let (hand, now) = (nobodys(executor), self.group.clock.now());
+        self.shared.join(&hand);
+        hand.take(InHand::being_settled(given, now));
+        {
+            let _here = self.group.enter_as(executor);
+            self.give_up(given, failure, now);
+        }
+        self.shared.leave(&hand);
     }
 
     /// What is the user's of an end.

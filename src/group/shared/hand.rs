@@ -302,6 +302,11 @@ impl Hand {
 }
 
 impl InHand {
+    /// In a hand of which nothing is expected but that it is buried.
+    pub(super) fn being_settled(given: Given, since: Time) -> Self {
+        InHand { given, singly: false, since, deadline: None, limit: None, over: false, settling: true }
+    }
+
     pub(super) fn claim(&self) -> Claim {
         self.given.claim
     }

@@ -25,8 +25,14 @@ struct Learned {
 }
 
 /// Asks for the keys of the records from `from` on that are there: user code.
-fn learn<T: Send + Sync + 'static>(reaches: &mut Reaches<'_, T>, key: &KeyOf<T>, from: Seq) -> Option<Learned> {
-    let Reaches { lane, reader, .. } = reaches;
+fn learn<T: Send + Sync + 'static>(
+    group: &Group<T>,
+    reaches: &mut Reaches<'_, T>,
+    key: &KeyOf<T>,
+    from: Seq,
+) -> Option<Learned> {
+    let Reaches { lane, reader, hand, .. } = reaches;
+    let _here = group.enter_as(hand.executor);
     if reader.position() != from {
         reader.jump(from);
     }
@@ -63,13 +69,11 @@ pub(super) fn keyed<T: Send + Sync + 'static>(
                 reaches.reader.jump(claim.first());
                 return Some((Given { claim, failures: 0, again: false }, now));
             }
-            Deal::Unknown(from) => learned = Some(learn(reaches, key, from)?),
+            Deal::Unknown(from) => learned = Some(learn(group, reaches, key, from)?),
             Deal::Bury(claim) => {
-                let given = Given { claim, failures: 0, again: false };
-                reaches.hand.take(group.in_hand(given, false, now));
                 let why = "too many records wait behind one of its key that has failed";
-                Work { group, lane, shared }.give_up(given, Failure::of_kind(BEHIND, why), group.clock.now());
-                reaches.hand.reach();
+                let (given, why) = (Given { claim, failures: 0, again: false }, Failure::of_kind(BEHIND, why));
+                Work { group, lane, shared }.bury_behind(given, why, reaches.hand.executor);
             }
             Deal::More => {}
             Deal::Nothing => return None,
