@@ -297,7 +297,8 @@ impl Receipt {
     /// Has the lease of all that is in flight in the partition last for `by` from now on, as far as
     /// [`lease_renewed_up_to`](crate::GroupConfig::lease_renewed_up_to) allows, and says how long it lasts then ([`Duration::MAX`]
     /// without a lease). **Look at what it returns**: it may be less than asked for, and without that setting nothing is
-    /// extended and this says what is left. A consumer's lease is not renewed by itself. Of nothing: zero.
+    /// extended and this says what is left. A consumer's lease is not renewed by itself. Of nothing: zero. In a work queue it is
+    /// the lease of this batch only, counted from when that was handed out.
     ///
     /// # Errors
     ///

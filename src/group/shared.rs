@@ -8,7 +8,7 @@
 //!            └──────────────────────────────────────┘
 //!      member                                          timer
 //!      a failed record that is due, or a run of fresh ones; the two by turns
-//!      reader to the place, peek (its page is held)
+//!      reader to the place, peek (its page is held; in the order of keys it is taken behind the claim)
 //!      claim ── lost ──▶ look again                     lease over: each record given back, or buried if it is spent
 //!      hand: claim, since, deadline                     straggler: buried, or its holder put out
 //!      handler

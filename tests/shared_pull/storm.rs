@@ -18,15 +18,18 @@ fn mix(one: u64, other: u64) -> u64 {
     x ^ x >> 32
 }
 
-/// Moves the cursors a little back, now and then.
+/// Moves the cursors a little back, whenever they have gone on a little further.
 fn seeks(group: &Group<u64>, until: impl Fn() -> bool) {
-    let mut turn = 0;
+    let (mut turn, mut behind) = (0, [0; 2]);
     while !until() {
         turn += 1;
-        let (roll, offsets) = (mix(77, turn), group.offsets());
-        let GroupOffset { partition, next, .. } = offsets[roll as usize % 2];
-        group.seek(partition, SeekTo::Offset(next.saturating_sub(roll >> 8 & 3))).unwrap();
-        thread::sleep(Duration::from_micros(roll >> 16 & 1023));
+        for GroupOffset { partition, next, .. } in group.offsets() {
+            let (roll, behind) = (mix(77, turn), &mut behind[partition as usize]);
+            if next >= *behind + 8 {
+                *behind = group.seek(partition, SeekTo::Offset(next - (roll & 3))).unwrap();
+            }
+        }
+        thread::yield_now();
     }
 }
 

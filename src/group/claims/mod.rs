@@ -53,8 +53,8 @@
 //! 4. Done records are counted once: a word that the sweep finds done was acknowledged before the move, and the sweep says
 //!    so; one that it finds otherwise never will be. The count in `settled` is of its epoch only.
 //! 5. This is about acknowledgements, not about memory: who reads a record holds its page by a reader of its own, announced
-//!    before the claim, whatever becomes of the claim. Of one that is claimed again the page is taken after it, and the claim is
-//!    void if the page is gone: the cursor was moved over the record.
+//!    before the claim, whatever becomes of the claim. Of one that is claimed again, and of every one in the order of keys, the
+//!    page is taken after it, and the claim is void if the page is gone: the cursor was moved over the record.
 //!
 //! 6. Whoever refuses a move of the cursor opens `next` as it was and looks at the cursor afterwards (inv. 2): nobody else did meanwhile.
 //!
@@ -67,14 +67,14 @@
 //! | label      | operation            | order   | why this much, and why no more                                                  |
 //! |------------|----------------------|---------|---------------------------------------------------------------------------------|
 //! | upcoming:A | `next`, load         | Acquire | the sweep before the epoch it opened; pairs with reset_claims:C               |
-//! | grab:A    | record, load         | Relaxed | compared only; the exchange grab:C takes it over                                |
+//! | grab:A    | record, load         | Relaxed | compared only, by grab:C; but never older than what the move of `next` is about, or `next` would be moved over words that nobody claims. It is not: the word's last value of the lap before is visible by the cursor, which producers, and so the record we found, are behind (commit:A, by who read stands:A; gate.snapshot() in `claim` acquires it), and what a sweep wrote by upcoming:A |
 //! | grab:B    | `next`, CAS          | Relaxed | whether it comes before or after close_claims:A is settled by the word itself; whoever finds our place finds the sweep too, as this goes on the release of reset_claims:C |
-//! | grab:C    | record, CAS          | Relaxed | before or after a sweep, as above. What was done with the record comes by upcoming:A (a move) or with the record itself (a lap): nobody reads more by this word |
+//! | grab:C    | record, CAS          | Relaxed | before or after a sweep, as above, and from a value that is never stale (grab:A): so it fails only if `next` was closed since. What was done with the record comes by upcoming:A (a move) or with the record itself (a lap): nobody reads more by this word |
 //! | skip:A     | `next`, CAS          | Relaxed | goes over done records, of which nobody reads anything; in a later claim it goes on |
 //! | ticket:A   | tickets, add         | Relaxed | wants different numbers only                                                    |
 //! | swap:A     | record, CAS          | AcqRel  | what was done with the record before it is given on, or the cursor passes it, or it is swept; pairs with itself, stands:A, sweep_word:B. Relaxed when lost: refused |
 //! | stands:A    | record, load         | Acquire | what was done with a done record, for who moves the cursor over it; pairs with swap:A |
-//! | settled_at:A  | `settled`, load      | Acquire | who finds everything done sees the acknowledgements; pairs with settled_at:B |
+//! | settled_at:A  | `settled`, load      | Acquire | who finds everything done sees the acknowledgements; pairs with settled_at:B, reset_claims:B |
 //! | settled_at:B  | `settled`, CAS       | Release | our acknowledgements before the count; pairs with settled_at:A. Relaxed when lost: tried again |
 //! | pass_done:A  | `fence`              | SeqCst  | our record done, or the cursor moved, before the cursor and the records behind it are read; pairs with itself (inv. 2) |
 //! | close_claims:A    | `next`, swap         | Relaxed | as grab:B: what is swept is exchanged word by word, and is before or after it |
@@ -83,7 +83,7 @@
 //! | sweep_word:A    | record, load         | Relaxed | the exchange takes it over                                                       |
 //! | sweep_word:B    | record, CAS          | Acquire | what was done with a done record, for who claims it in the new epoch (by reset_claims:C); pairs with swap:A. Relaxed when lost: tried again |
 //! | reopen_claims:A   | `next`, swap         | Relaxed | puts back what was there: a swap, so it goes on the release of the last reset_claims:C |
-//! | reset_claims:B    | `settled`, swap      | Relaxed | a swap: it goes on the releases of settled_at:B before it, and has nothing of its own to publish |
+//! | reset_claims:B    | `settled`, swap      | Release | goes on the releases of settled_at:B before it, and publishes what is kept that its owners have not counted yet (by sweep_word:B); pairs with settled_at:A. Cold |
 //! | reset_claims:C    | `next`, swap         | Release | the sweep, and `settled`, before the epoch is open; pairs with upcoming:A        |
 #![forbid(unsafe_code)]
 
@@ -266,7 +266,7 @@ impl Claims {
     }
 
     fn settled(&self) -> Stamped {
-        // ORD(settled_at:A) Acquire: whoever finds everything done sees what was counted. Pairs with ORD(settled_at:B).
+        // ORD(settled_at:A) Acquire: whoever finds everything done sees what was counted. Pairs with ORD(settled_at:B), ORD(reset_claims:B).
         Stamped::from_word(self.settled.load(Acquire))
     }
 

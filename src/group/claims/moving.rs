@@ -73,8 +73,9 @@ impl Claims {
         }
         // ORD(reset_claims:A) Relaxed: as where it is read.
         self.reach.store(reach.get(), Relaxed);
-        // ORD(reset_claims:B) Relaxed: a swap, which goes on the releases of those who settled before.
-        self.settled.swap(Stamped::new(to.plus(kept), epoch).word(), Relaxed);
+        // ORD(reset_claims:B) Release: a swap, which goes on the releases of those who settled before; and what we kept that is
+        // not counted yet. Pairs with ORD(settled_at:A).
+        self.settled.swap(Stamped::new(to.plus(kept), epoch).word(), Release);
         reset
     }
 

@@ -14,7 +14,7 @@
 //! # Invariants
 //!
 //! 1. Of a key, either records are in hand or the first one that waits is queued, and nothing else of it; if neither, it is not
-//!    in `busy`.
+//!    in `busy`. While one is in hand to be buried behind a failure the first one stays queued, and may be handed out beside that.
 //! 2. What is dealt is parked only as long as fewer than a quarter of the capacity are: behind keys that have failed, and
 //!    behind keys that are only in hand, each counted by itself.
 //! 3. `numbers` knows the key of every record that is in hand or waits: nothing is learned while the cursor is being moved, and
