@@ -1,7 +1,7 @@
 //! One feed and four readers, each with its own idea of what may be lost.
 //!
 //! ```text
-//!                         ┌▶ screen    draws 20 times a second     Overflow::latest_by(64, carrier)   the latest of each carrier
+//!                         ┌▶ screen    takes 3 ms for each quote   Overflow::latest_by(64, carrier)   the latest of each carrier
 //!   quotes ──▶ topic ─────┼▶ chart     a point each millisecond    Overflow::drop_oldest(256)         the last ones
 //!              `prices`   ├▶ sampler   looks at each for 5 ms      Overflow::drop_newest(16)          a few, from time to time
 //!                         └▶ risk      as fast as it can           Overflow::block(1024)              all of them, or the feed waits
@@ -49,6 +49,9 @@ pub(crate) struct Args {
     #[arg(short, long)]
     quiet: bool,
 }
+
+/// How long the screen takes for one carrier.
+const DRAWING: Duration = Duration::from_millis(3);
 
 /// The latest word on a carrier.
 #[derive(Clone, Debug)]
@@ -151,9 +154,7 @@ fn readers(
     let (shown, risk) = (screen.clone(), Duration::from_micros(args.risk));
     let draw = move |quote: &Record<'_, Quote>| {
         shown.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).insert(quote.carrier.clone(), quote.minutes);
-        if quote.ends_batch() {
-            thread::sleep(Duration::from_millis(50) / 16); // a sixteenth of a frame: there are sixteen carriers
-        }
+        thread::sleep(DRAWING); // that a screen is slow is what this is about
     };
     let by_carrier = Overflow::latest_by(64, |quote: &Quote| quote.carrier.clone());
     let slowly = |time: Duration| {

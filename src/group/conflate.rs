@@ -170,6 +170,8 @@ impl<T: Send + Sync + 'static> Conflater<T> {
             let run = match log.read(reader, RUN) {
                 Read::Ready(run) => run,
                 Read::Pending => return None,
+                // Beyond what the scout has seen: not after it, or a producer that is faster would keep us here for ever.
+                Read::Gap(gap) if !gap.to.precedes(self.scout.position()) => return None,
                 Read::Gap(gap) => {
                     expired += gap.expired;
                     reader.jump(gap.to);
