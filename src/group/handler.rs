@@ -8,6 +8,7 @@ use super::outcome::{BatchOutcome, IntoBatchOutcome, IntoOutcome, Outcome};
 use super::record::{Batch, Lent, Record};
 use super::shared::Progress;
 use super::word::{LaneWord, Word};
+use crate::ring::Run;
 
 /// How a batch ended.
 pub(super) struct Verdict {
@@ -30,12 +31,6 @@ impl Interrupt<'_> {
     #[inline(always)]
     fn is_set(self) -> bool {
         self.word.differs(self.seen)
-    }
-
-    /// The handler is about to be called with a record that is not the first of its batch, and has acknowledged those before. False: it must not be.
-    #[inline(always)]
-    fn begins(self, offset: impl FnOnce() -> u64) -> bool {
-        self.progress.is_none_or(|progress| progress.begins(offset()))
     }
 }
 
@@ -62,10 +57,30 @@ where
     #[inline]
     fn deliver(&mut self, batch: &Batch<'_, T>, done: &mut usize, interrupt: Interrupt<'_>) -> Verdict {
         let Lent::Run(run) = &batch.lent else { return self.redeliver(batch, done) };
+        match interrupt.progress {
+            None => self.each((batch, run), done, interrupt, |_| true),
+            Some(progress) => self.each_shared((batch, run), done, interrupt, progress),
+        }
+    }
+}
+
+impl<F> PerRecord<F> {
+    /// Hands over one record after the other, each but the first if it `begins`: the records before it are acknowledged then.
+    #[inline(always)]
+    fn each<'a, T, O: IntoOutcome>(
+        &mut self,
+        (batch, run): (&Batch<'a, T>, &Run<'a, T>),
+        done: &mut usize,
+        interrupt: Interrupt<'_>,
+        begins: impl Fn(u64) -> bool,
+    ) -> Verdict
+    where
+        F: FnMut(&Record<'_, T>) -> O,
+    {
         let len = run.len();
         let mut outcome = Outcome::Ack;
         for (index, value) in run.iter().enumerate() {
-            if index > 0 && !interrupt.begins(|| run.first().plus(index as u64).get()) {
+            if index > 0 && !begins(run.first().plus(index as u64).get()) {
                 break;
             }
             let last = index + 1 == len || interrupt.is_set();
@@ -83,9 +98,22 @@ where
         }
         Verdict { outcome, blames: true }
     }
-}
 
-impl<F> PerRecord<F> {
+    /// The same where others may take a part of the run. By itself, so that the loop without that asks for nothing of it.
+    #[inline(never)]
+    fn each_shared<'a, T, O: IntoOutcome>(
+        &mut self,
+        of: (&Batch<'a, T>, &Run<'a, T>),
+        done: &mut usize,
+        interrupt: Interrupt<'_>,
+        progress: &Progress,
+    ) -> Verdict
+    where
+        F: FnMut(&Record<'_, T>) -> O,
+    {
+        self.each(of, done, interrupt, |offset| progress.begins(offset))
+    }
+
     /// Hands over the one record of a batch that does not lie in the log.
     #[cold]
     fn redeliver<T, O: IntoOutcome>(&mut self, batch: &Batch<'_, T>, done: &mut usize) -> Verdict
