@@ -54,8 +54,10 @@ pub enum WaitError {
         behind: Vec<GroupOffset>,
     },
     /// A handler asked, and this group's partition is served by the thread it runs on: what it would wait for can only be
-    /// done when it returns. Wait on another thread.
-    #[error("a handler cannot wait for group '{group}', which its own thread serves")]
+    /// done when it returns. Or what a broker's timer runs, which waits for nobody. Wait on another thread.
+    #[error(
+        "a handler cannot wait for group '{group}', which its own thread serves, nor can what a broker's timer runs"
+    )]
     WouldDeadlock {
         /// The group.
         group: Arc<str>,

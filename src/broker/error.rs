@@ -180,8 +180,9 @@ pub enum PublishError<T> {
         topic: Arc<str>,
     },
     /// The publish comes from a handler, there is no room, and only this very thread could make some. Acknowledge
-    /// first, publish to another topic, or give the group that limits a worker of its own.
-    #[error("{full}, and the publishing thread is the one that handles it")]
+    /// first, publish to another topic, or give the group that limits a worker of its own. Or it comes from what a broker's timer
+    /// runs (hooks, burying functions, stores): there nobody waits for room, whoever could make some. Have another thread publish.
+    #[error("{full}, and the publishing thread is the one that handles it, or a broker's timer")]
     WouldDeadlock {
         /// The value.
         value: T,

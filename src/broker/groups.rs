@@ -4,7 +4,7 @@
 //! delete works through, or was refused.
 #![forbid(unsafe_code)]
 
-use crate::group::{Group, GroupError};
+use crate::group::{Group, GroupError, context};
 use crate::sync::Arc;
 use crate::sync::cow::Cow;
 use std::fmt;
@@ -86,9 +86,10 @@ impl<T: Send + Sync + 'static> Groups<T> {
         self.with_gate(tag).map(|group| group.name().clone())
     }
 
-    /// Whether the lane whose gate has this tag is stepped by the executor that runs the caller.
+    /// Whether nobody is to wait here for the gate with this tag: its lane is stepped by the executor that runs the caller, or
+    /// it is a timer that runs him.
     pub(crate) fn stepped_here(&self, tag: u64) -> bool {
-        self.0.load().groups.iter().any(|group| group.would_deadlock(tag))
+        context::on_timer() || self.0.load().groups.iter().any(|group| group.would_deadlock(tag))
     }
 }
 

@@ -13,7 +13,7 @@
 //! end, and who waits for that is woken), then comes what may be the user's code, which may take its time.
 #![forbid(unsafe_code)]
 
-use crate::group::contain::drop_contained;
+use crate::group::{contain::drop_contained, context};
 use crate::sync::{Arc, Mutex, Weak, lock, thread};
 use crate::time::{Clock, Time};
 use crate::wait::{Bell, Event, Sleeper};
@@ -139,6 +139,7 @@ impl Rounds {
     /// Asks everybody. `None`: it was stopped. Otherwise the time of the next round, if there is to be one.
     fn round(&self) -> Option<Option<Time>> {
         let watched = self.watched()?;
+        let _here = context::enter_timer(); // all of it, destructors too: nothing of the user's waits here
         let now = self.clock.now();
         let late: Vec<_> = watched.iter().filter_map(|what| what.first(now)).collect();
         late.into_iter().for_each(|rest| rest());

@@ -12,6 +12,10 @@ use std::cell::{Cell, RefCell};
 pub struct Id(u64);
 
 impl Id {
+    /// The executor that a broker's timer is, and that of whoever moves a clock which runs it: it serves no lane, and what is called
+    /// there waits for none.
+    pub const TIMER: Id = Id(u64::MAX);
+
     /// One that nobody else has. 64 bits do not run out.
     pub fn fresh() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);
@@ -48,6 +52,16 @@ pub fn current() -> Option<Here> {
 /// Whether `is` says so of what this thread is stepping, or of what that was called from by [`enter_too`].
 pub(super) fn any(is: impl Fn(Here) -> bool) -> bool {
     current().is_some_and(&is) || OUTER.try_with(|all| all.borrow().iter().any(|here| is(*here))).unwrap_or(false)
+}
+
+/// Whether this is called by a timer.
+pub fn on_timer() -> bool {
+    any(|here| here.executor == Id::TIMER)
+}
+
+/// Says that this is called by a timer, of whatever broker, until the guard drops.
+pub fn enter_timer() -> Entered {
+    enter_too(Here { executor: Id::TIMER, broker: Id::TIMER })
 }
 
 /// Whether this is a handler of a group of `broker`.

@@ -293,11 +293,14 @@ impl<T: Send + Sync + 'static> Group<T> {
     }
 
     /// Whether the lane of a partition is stepped, or about to be, by the executor that runs the caller, so that waiting there for
-    /// the record at `offset`, or for room, never ends. Outside handlers: no.
+    /// the record at `offset`, or for room, never ends; or the caller is run by a timer, which waits for nobody. Outside these: no.
     pub fn is_stepped_here(&self, partition: u32, offset: Option<u64>) -> bool {
         let partition = partition as usize;
         if context::current().is_none() {
             return false;
+        }
+        if context::on_timer() {
+            return true;
         }
         if let Some(waits) = self.shared_waits_here(partition, offset) {
             return waits;

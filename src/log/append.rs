@@ -20,6 +20,7 @@ use super::{
     AppendError, Limiting,
     partition::{Appended, AppendedAll, Log},
     producer::given_back,
+    retain::OWN,
 };
 use crate::{
     ring::Why,
@@ -200,8 +201,10 @@ impl<T: Send + Sync + 'static> Log<T> {
         if ctl.cancel.is_some_and(Canceller::is_cancelled) {
             return Err(Gone::Cancelled);
         }
-        match (ctl.refuse, self.limiting()) {
-            (Some(refuse), Some(limiting)) if refuse(limiting.tag) => Err(Gone::WouldDeadlock(limiting)),
+        let Some(refuse) = ctl.refuse else { return Ok(()) };
+        match self.limiting() {
+            Some(limiting) if refuse(limiting.tag) => Err(Gone::WouldDeadlock(limiting)),
+            None if refuse(OWN) => Err(Gone::Refused(Why::Full, Duration::ZERO)),
             _ => Ok(()),
         }
     }

@@ -16,6 +16,7 @@ mod receipts;
 mod rings;
 mod settle;
 mod storm;
+mod timer;
 mod waits;
 
 use lab::Lab;
