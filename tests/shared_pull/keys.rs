@@ -165,3 +165,36 @@ fn a_record_that_a_poll_buries_is_nobody_s_to_expire_and_its_burying_function_ne
     assert_eq!((stats.dead(), stats.refused(), stats.lanes[0].leases_expired), (1, 0, 0));
     assert!(stats.balances());
 }
+
+#[test]
+fn what_was_claimed_behind_the_border_of_a_page_is_not_acknowledged_with_what_lies_before_it() {
+    const PAGE: u64 = 128; // at this capacity
+    let lab = Lab::new(1);
+    let (topic, group) = keyed(&lab, PAGE as usize, by_key(Retry::constant(9, SECOND)), &[]);
+    let mut consumer = group.consumer("c").unwrap();
+    let mut done = Vec::new();
+    for n in 0..PAGE + 8 {
+        topic.publish(n).unwrap();
+        let batch = consumer.try_poll(9).unwrap();
+        done.extend(values(&batch));
+        batch.ack().unwrap();
+    }
+    assert_eq!(done, (0..PAGE + 8).collect::<Vec<_>>());
+    // The keys on both sides are known from now on, so one claim may cross the border. A batch does not.
+    group.seek(0, SeekTo::Offset(PAGE - 2)).unwrap();
+    let before = consumer.try_poll(9).unwrap();
+    assert_eq!(values(&before), [PAGE - 2, PAGE - 1]);
+    before.ack().unwrap();
+    assert_eq!((group.stats().lanes[0].committed, group.lag()), (PAGE, 8));
+    let mut behind = Vec::new();
+    loop {
+        let batch = consumer.try_poll(9).unwrap();
+        if batch.is_empty() {
+            break;
+        }
+        behind.extend(values(&batch));
+        batch.ack().unwrap();
+    }
+    behind.sort_unstable(); // what was given back has its turns with what is fresh
+    assert_eq!((behind, group.lag()), ((PAGE..PAGE + 8).collect(), 0));
+}
