@@ -4,13 +4,14 @@ mod lab;
 
 use lab::balanced;
 use ringlog::{
-    Broker, BrokerConfig, Clock, Delivery, Futex, Group, GroupConfig, Manual, Member, Order, Position, Record, Retry,
-    Standing, Time, Topic, TopicConfig, Woken,
+    Broker, BrokerConfig, Clock, Consumer, Delivery, Futex, Group, GroupConfig, Manual, Member, Order, Position,
+    Readiness, Record, Retry, Standing, Time, Topic, TopicConfig, Woken,
 };
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, Weak};
+use std::task::Waker;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime};
 
@@ -222,6 +223,40 @@ fn a_hang_in_the_middle_of_a_run_holds_up_its_record_and_no_other() {
     let stats = balanced(&group);
     assert_eq!((stats.acked(), stats.lanes[0].committed, stats.lanes[0].in_flight, stats.retried()), (63, 4, 1, 0));
     assert_eq!(standing(&group), Standing::AtWork { member: "hangs".into() });
+    hangs.go.send(()).unwrap();
+    thread.join().unwrap();
+    assert_eq!(hangs.seen(), [0, 1, 2, 3, 4], "it was not called with what was another's");
+    let stats = balanced(&group);
+    assert_eq!((stats.acked(), stats.lag(), stats.refused(), stats.lanes[0].committed), (64, 0, 0, 64));
+}
+
+/// What a consumer is handed, acknowledged at once.
+fn polls(consumer: &mut Consumer<u64>) -> Vec<(u64, u32)> {
+    let mut all = Vec::new();
+    loop {
+        let batch = consumer.try_poll(9).unwrap();
+        if batch.is_empty() {
+            return all;
+        }
+        all.extend(batch.iter().map(|record| (record.offset(), record.attempt())));
+        batch.ack().unwrap();
+    }
+}
+
+// B-E5: "holds up its record"
+#[test]
+fn a_consumer_that_has_nothing_to_do_is_given_what_a_handler_that_hangs_has_not_begun() {
+    let (clock, _broker, group, hangs, thread, end) = hung_run(&queue());
+    let mut consumer = group.consumer("polls").unwrap();
+    assert_eq!(polls(&mut consumer), from_to(end, 64), "it may be on its way");
+    let at_most = Some(ms(1));
+    assert_eq!(consumer.poll_ready(Waker::noop()), Readiness::Waiting { at_most });
+    clock.advance(ms(1));
+    assert_eq!(consumer.poll_ready(Waker::noop()), Readiness::Ready);
+    assert_eq!(polls(&mut consumer), from_to(5, end));
+    assert_eq!(consumer.poll_ready(Waker::noop()), Readiness::Waiting { at_most: None }, "one record is nobody else's");
+    let stats = balanced(&group);
+    assert_eq!((stats.acked(), stats.lanes[0].committed, stats.lanes[0].in_flight, stats.retried()), (63, 4, 1, 0));
     hangs.go.send(()).unwrap();
     thread.join().unwrap();
     assert_eq!(hangs.seen(), [0, 1, 2, 3, 4], "it was not called with what was another's");

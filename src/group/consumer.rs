@@ -28,6 +28,7 @@ use super::word::MemberId;
 use crate::ring::Reader;
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::time::Time;
 use crate::wait::{Bell, Event, Sleeper, Wake};
 use std::fmt;
 
@@ -110,6 +111,12 @@ impl<T: Send + Sync + 'static> Hand<T> {
     /// Whether the consumer `id` may have something of it now.
     fn is_of(&self, id: MemberId) -> bool {
         self.stall.is_some() || self.lane.word.load().is_of(id)
+    }
+
+    /// Whether a poll of the consumer `id` would find something; else when it may.
+    fn has_more(&self, group: &Group<T>, id: MemberId) -> Result<(), Option<Time>> {
+        let eye = |due| self.stall.as_ref().map_or(Err(due), |stall| stall.eye(group, &self.lane, due));
+        group.has_more(&self.lane, id).or_else(eye)
     }
 }
 

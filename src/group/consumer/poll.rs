@@ -166,9 +166,9 @@ impl<T: Send + Sync + 'static> Consumer<T> {
         let own: Vec<&Hand<T>> = hands.iter().filter(|hand| hand.is_of(*id)).collect();
         let events = own.iter().map(|hand| hand.lane.log.not_empty());
         // A lease that is over wakes too: then there is something to hand out.
-        let leases = hands.iter().filter_map(|hand| group.has_more(&hand.lane, *id).err().flatten());
+        let leases = hands.iter().filter_map(|hand| hand.has_more(group, *id).err().flatten());
         let until = earlier(until, leases.min());
-        let more = || is_out(left) || hands.iter().any(|hand| group.has_more(&hand.lane, *id).is_ok());
+        let more = || is_out(left) || hands.iter().any(|hand| hand.has_more(group, *id).is_ok());
         doorbell.sleeps(true);
         let waited = sleeper.wait(events, until, more);
         doorbell.sleeps(false);

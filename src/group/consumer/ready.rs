@@ -140,7 +140,7 @@ impl<T: Send + Sync + 'static> Consumer<T> {
         }
         let mut until = None;
         for hand in &self.hands {
-            match self.group.has_more(&hand.lane, self.id) {
+            match hand.has_more(&self.group, self.id) {
                 Err(time) if time.is_none_or(|time| now < time) => until = until.into_iter().chain(time).min(),
                 _ => return Ok(()),
             }

@@ -260,6 +260,16 @@ impl<T: Send + Sync + 'static> Work<'_, T> {
         Some(Ending { passed, ..Ending::default() })
     }
 
+    /// Takes from these runs what is not begun, and does what of that is the user's. Whether it was any of them.
+    pub(super) fn cut_all(&self, runs: &[u32]) -> bool {
+        let hands = if runs.is_empty() { Vec::new() } else { self.shared.hands() };
+        let cut = |ticket: &u32| hands.iter().find_map(|hand| self.cut(hand, *ticket));
+        let endings: Vec<_> = runs.iter().filter_map(cut).collect();
+        let found = !endings.is_empty();
+        endings.into_iter().for_each(|ending| self.follow(ending));
+        found
+    }
+
     /// Tells who waits for records, for the cursor, and for what can be done by others only.
     fn tell(&self) {
         self.group.progress.notify();

@@ -22,10 +22,10 @@ use super::Shared;
 use super::hand::{Hand, InHand};
 use super::polled::Ask;
 use super::settle::Work;
-use super::slot::{Reaches, again, fresh, has_fresh, may_claim};
+use super::slot::{Eyed, Reaches, again, fresh, has_fresh, may_claim};
 use crate::log::Read;
 use crate::ring::Reader;
-use crate::sync::{Arc, lock};
+use crate::sync::{Arc, Mutex, lock};
 use crate::time::Time;
 
 /// A consumer's place at a shared lane.
@@ -35,6 +35,8 @@ pub(in crate::group) struct Stall {
     standing: Arc<Hand>,
     /// Whether it is the turn of fresh records.
     fresh_next: bool,
+    /// The runs of handlers as they were seen by who had nothing to do: a poll, or who asks whether one would find something.
+    eyed: Mutex<Eyed>,
 }
 
 /// What was claimed for a poll.
@@ -66,7 +68,7 @@ impl<T: Send + Sync + 'static> Group<T> {
         let shared = lane.shared.as_deref()?;
         let standing = Hand::new(member.id, member.name.clone(), member.left.clone(), executor);
         shared.join(&standing);
-        Some(Stall { standing, fresh_next: false })
+        Some(Stall { standing, fresh_next: false, eyed: Mutex::default() })
     }
 
     /// It goes: what it has in flight there goes back.
@@ -109,7 +111,13 @@ impl<T: Send + Sync + 'static> Group<T> {
                 }
             }
         }
-        Err(shared.failed.due().into_iter().chain(next).min())
+        let (old, look) = stall.look(self, shared);
+        if work.cut_all(&old) {
+            if let Some(picked) = self.reach_for(&work, reader, stall, most) {
+                return Ok(picked);
+            }
+        }
+        Err(shared.failed.due().into_iter().chain(next).chain(look).min())
     }
 
     /// What it reaches for is seen before it looks whether it may.
@@ -167,6 +175,34 @@ impl<T: Send + Sync + 'static> Group<T> {
             Some(due) if due <= now => Ok(()),
             due => Err(due),
         }
+    }
+}
+
+impl Stall {
+    /// Whether a poll of `lane` would find something that handlers have taken and not begun; else when it may, if not before
+    /// what is `due`.
+    pub(in crate::group) fn eye<T: Send + Sync + 'static>(
+        &self,
+        group: &Group<T>,
+        lane: &Lane<T>,
+        due: Option<Time>,
+    ) -> Result<(), Option<Time>> {
+        let (word, Some(shared)) = (lane.word.load(), lane.shared.as_deref()) else { return Err(due) };
+        if word.is_ended() || word.paused() != 0 {
+            return Err(due);
+        }
+        let (old, look) = self.look(group, shared);
+        if old.is_empty() { Err(due.into_iter().chain(look).min()) } else { Ok(()) }
+    }
+
+    /// The runs of others that have been seen for long enough, and when to look again.
+    fn look<T: Send + Sync + 'static>(&self, group: &Group<T>, shared: &Shared) -> (Vec<u32>, Option<Time>) {
+        let runs = shared.runs_of_others(&self.standing);
+        if runs.is_empty() {
+            return (Vec::new(), None);
+        }
+        let now = group.clock.now();
+        lock(&self.eyed).look(&runs, now)
     }
 }
 

@@ -194,11 +194,7 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> ShareTask<T, D> {
         if !runs.is_empty() {
             let (old, look) = slot.eyed.look(&runs, group.clock.now());
             next = look;
-            let hands = shared.hands();
-            let cut = |ticket: &u32| hands.iter().find_map(|hand| work.cut(hand, *ticket));
-            let endings: Vec<_> = old.iter().filter_map(cut).collect();
-            found |= !endings.is_empty();
-            endings.into_iter().for_each(|ending| work.follow(ending));
+            found |= work.cut_all(&old);
         }
         if found { Err(()) } else { Ok(next) }
     }
