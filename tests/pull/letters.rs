@@ -3,7 +3,8 @@
 use super::lab::{Inbox, Lab};
 use super::{SECOND, drained, figures, peek, values};
 use ringlog::{
-    Consumer, Failure, FencedBy, Group, GroupConfig, Order, Pick, Record, Retry, SettleError, Standing, Topic,
+    Consumer, Failure, FencedBy, Group, GroupConfig, Order, Pick, Record, Retry, SettleError, Standing, Straggler,
+    Topic,
 };
 use std::time::Duration;
 
@@ -161,4 +162,26 @@ fn of_a_letter_that_was_called_back_it_is_said_so_whatever_is_asked() {
     let mut receipt = consumer.try_poll(1).unwrap().detach();
     group.call_back();
     assert_eq!(reason(receipt.ack_through(0)), FencedBy::Rewound);
+}
+
+#[test]
+fn a_consumer_that_is_put_out_keeps_no_letter() {
+    let lab = Lab::new(1);
+    let config = GroupConfig::earliest().retry(Retry::never()).order(Order::Shared);
+    let (_topic, group, mut slow) = sent_back(&lab, config.straggler(Straggler::Evict(SECOND)));
+    let letter = slow.try_poll(9).unwrap().detach();
+    let straggler = slow.try_poll(9).unwrap();
+    assert_eq!(values(&straggler), [2]);
+    straggler.detach().leave_in_flight();
+    let mut quick = group.consumer("quick").unwrap();
+    let other = quick.try_poll(9).unwrap();
+    assert_eq!(values(&other), [3], "the letters wait for the one that is out");
+    other.ack().unwrap();
+    (0..2).for_each(|_| lab.clock.advance(SECOND)); // it has looked by then
+    assert!(slow.try_poll(1).is_err(), "it is out");
+    let again = quick.try_poll(9).unwrap();
+    assert!(again.get(0).is_some_and(|record| record.is_redriven() && *record == 0), "{again:?}");
+    again.ack().unwrap();
+    assert_eq!(reason(letter.ack()), FencedBy::Moved);
+    assert_eq!(peek(&mut quick), [1]);
 }

@@ -175,3 +175,17 @@ fn a_close_that_has_time_sees_the_last_ack() {
         assert_eq!(account.acked(), 1);
     });
 }
+
+#[test]
+fn what_was_acknowledged_before_is_not_refused_later() {
+    let lab = Lab::new(1);
+    let (_topic, group) = filled(&lab, queue().lease(LEASE), 9);
+    let mut consumer = group.consumer("c").unwrap();
+    let mut batch = consumer.try_poll(5).unwrap();
+    batch.ack_through(2).unwrap();
+    let mut receipt = batch.detach();
+    lab.clock.advance(LEASE);
+    assert_eq!(receipt.ack_through(3).map_err(|_| group.stats().refused()), Err(1));
+    assert_eq!(reason(receipt.ack()), FencedBy::Expired);
+    assert_eq!((group.stats().refused(), group.stats().acked()), (1 + 2, 3));
+}

@@ -367,6 +367,8 @@ impl<T: Send + Sync + 'static> Work<'_, T> {
         drop(shown);
         if evicts {
             self.group.leave(hand.member);
+            // A letter that it polled would keep all behind it waiting, for as long as it hangs.
+            self.group.lanes.iter().for_each(|lane| self.group.leave_letters(lane, hand.member));
         }
         self.follow(ending);
         None

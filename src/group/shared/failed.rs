@@ -239,9 +239,12 @@ impl Failed {
         self.lock().entries.get(&at.get()).map(|entry| (entry.failures, entry.due))
     }
 
-    /// The record that is the first of those that wait, by offset, as in [`of`](Self::of).
+    /// The record that is the first of those that are queued, by offset, as in [`of`](Self::of). What is parked waits for one of these,
+    /// or for what is in hand.
     pub(super) fn first(&self) -> Option<(u32, Time)> {
-        self.lock().entries.values().find_map(|entry| Some((entry.failures, entry.due?)))
+        let all = self.lock();
+        let (due, at) = all.queue.iter().min_by_key(|(_, at)| *at)?;
+        all.entries.get(at).map(|entry| (entry.failures, *due))
     }
 
     /// Ends all claims; what has failed is forgotten with them.

@@ -24,11 +24,13 @@
 //! | cut:A    | `cut`, store  | Relaxed | the barrier orders it; under the hand's lock                                                |
 //! | cut:B    | `at`, load    | Acquire | the other half of begins:A                                                                |
 //! | cut:C    | `cut`, store  | Relaxed | of a new run, by its own member, under the hand's lock                                     |
+//! | rest:A, rest:B | `rest`, store and load | Relaxed | a number for a figure: how much was asked for in vain                        |
 #![forbid(unsafe_code)]
 
 use super::super::claims::Claim;
 use super::super::context::Id;
 use super::super::fence::FencedBy;
+use super::super::flight::Ticket;
 use super::super::word::MemberId;
 use super::settle::Given;
 use crate::ring::Gate;
@@ -52,6 +54,8 @@ pub(in crate::group) struct Hand {
     pub(super) polled: bool,
     /// What has become of that, for who settles it too late.
     fate: OnceLock<FencedBy>,
+    /// What of it was settled lies before this.
+    rest: AtomicU64,
     grip: Mutex<Grip>,
     pub(super) progress: Progress,
 }
@@ -106,29 +110,27 @@ pub(super) enum Settles {
 impl Hand {
     pub(super) fn new(member: MemberId, name: Arc<str>, left: Arc<AtomicBool>, executor: Id) -> Arc<Self> {
         let (grip, progress) = (Mutex::new(Grip::Empty), Progress::default());
-        let (polled, fate) = (false, OnceLock::new());
-        Arc::new(Hand { member, name, executor, left, polled, fate, grip, progress })
+        let (polled, fate, rest) = (false, OnceLock::new(), AtomicU64::new(0));
+        Arc::new(Hand { member, name, executor, left, polled, fate, rest, grip, progress })
     }
 
     /// Another hand of the same consumer.
     pub(super) fn of_a_batch(&self) -> Arc<Self> {
-        let (name, left, executor) = (self.name.clone(), self.left.clone(), self.executor);
+        let (member, name, left, executor) = (self.member, self.name.clone(), self.left.clone(), self.executor);
         let (grip, progress) = (Mutex::new(Grip::Empty), Progress::default());
-        Arc::new(Hand {
-            member: self.member,
-            name,
-            executor,
-            left,
-            polled: true,
-            fate: OnceLock::new(),
-            grip,
-            progress,
-        })
+        let (polled, fate, rest) = (true, OnceLock::new(), AtomicU64::new(0));
+        Arc::new(Hand { member, name, executor, left, polled, fate, rest, grip, progress })
     }
 
     /// That has become of it; said once.
     pub(super) fn fated(&self, fate: FencedBy) {
         self.fate.get_or_init(|| fate);
+    }
+
+    /// Of `ticket`, where what was not settled begins.
+    pub(super) fn rest(&self, ticket: Ticket) -> Seq {
+        // ORD(rest:B) Relaxed: a figure.
+        ticket.from.later(Seq::new(self.rest.load(Ordering::Relaxed)))
     }
 
     pub(super) fn fate(&self) -> Option<FencedBy> {
@@ -260,6 +262,8 @@ impl Hand {
 
     /// What is left of it is handed over now.
     pub(super) fn resumes(&self, given: Given) {
+        // ORD(rest:A) Relaxed: a figure.
+        self.rest.store(given.claim.first().get(), Ordering::Relaxed);
         self.with(|held| {
             (held.given, held.settling) = (given, false);
             Some(())

@@ -40,10 +40,10 @@ struct Plan {
 }
 
 impl Ask {
-    /// How many records are to be acknowledged.
-    fn asked(&self, Ticket { from, to, .. }: Ticket) -> u64 {
+    /// How many records are to be acknowledged, of those from `from` on that were not yet.
+    fn asked(&self, from: Seq, Ticket { to, .. }: Ticket) -> u64 {
         match *self {
-            Ask::Ack(None) => to.since(from),
+            Ask::Ack(None) => to.lag_behind(from),
             Ask::Ack(Some(through)) => through.saturating_add(1).min(to.get()).saturating_sub(from.get()),
             Ask::Nack(..) | Ask::GiveBack(_) => 0,
         }
@@ -141,7 +141,7 @@ impl<T: Send + Sync + 'static> Group<T> {
         let Some(shared) = lane.shared.as_deref() else { return Err(Refusal::NotInFlight(None)) };
         let work = Work { group: self, lane, shared };
         let now = self.clock.now();
-        let asked = ticket.map_or(0, |ticket| ask.asked(ticket));
+        let asked = ticket.map_or(0, |ticket| ask.asked(hand.rest(ticket), ticket));
         let refused = |why| {
             shared.tally.refused.more(asked);
             Err(Refusal::Fenced(why))

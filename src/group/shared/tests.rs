@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::Shared;
+use super::failed::Deal;
 use super::hand::{Hand, InHand, Settles};
 use super::settle::Given;
 use crate::group::context::Id;
@@ -23,11 +24,11 @@ struct Lane {
 }
 
 /// A lane over four records.
-fn lane() -> Lane {
+fn lane(order: Order) -> Lane {
     let ring = Ring::new(Options::new(Capacity::new(4).unwrap(), Producers::Shared)).unwrap();
     let gate = ring.join(Start::Earliest, 1);
     (0..4).for_each(|n| ring.try_push(n).map(drop).unwrap());
-    Lane { shared: Shared::new(Order::Shared, 4, gate.clone()).unwrap(), gate, ring }
+    Lane { shared: Shared::new(order, 4, gate.clone()).unwrap(), gate, ring }
 }
 
 impl Lane {
@@ -48,7 +49,7 @@ impl Lane {
 // The mover is halted between opening claims in the new epoch and emptying the hands of the one before.
 #[test]
 fn what_a_consumer_claimed_behind_a_move_of_the_cursor_stays_in_its_hand() {
-    let lane = lane();
+    let lane = lane(Order::Shared);
     let Lane { shared, gate, ring } = &lane;
     let before = lane.polls();
     let closed = shared.claims.close();
@@ -63,11 +64,23 @@ fn what_a_consumer_claimed_behind_a_move_of_the_cursor_stays_in_its_hand() {
 
 #[test]
 fn whoever_finds_that_time_is_up_leaves_alone_what_is_being_settled() {
-    let lane = lane();
+    let lane = lane(Order::Shared);
     let hand = lane.polls();
     let before = Time::from_nanos(DEADLINE.as_nanos() - 1);
     assert_eq!(hand.extend(DEADLINE, Duration::ZERO, None), Some(Err(())), "its time is up");
     assert!(matches!(hand.settles(Some(before)), Settles::Counts(_)), "another has looked at the time before");
     assert!(hand.end_own().is_none(), "it is being settled");
     assert_eq!((hand.in_force().map(|held| held.settling), hand.fate()), (Some(true), None));
+}
+
+#[test]
+fn what_is_parked_behind_a_record_in_hand_does_not_hide_another_that_has_failed() {
+    let lane = lane(Order::Key);
+    let Shared { claims, failed, .. } = &lane.shared;
+    let learned = Some((Seq::ZERO, [7, 7, 8, 9].as_slice()));
+    let Deal::Hand(_in_hand) = failed.deal(claims, 1, learned) else { panic!("nothing was dealt") };
+    let Deal::Hand(fails) = failed.deal(claims, 1, None) else { panic!("nothing was dealt") };
+    assert_eq!(fails.first(), Seq::new(2), "the second is of the key that is in hand");
+    assert!(failed.put(claims, fails, fails.first(), 3, DEADLINE));
+    assert_eq!(failed.first(), Some((3, DEADLINE)));
 }
