@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 const TWIN: &str = "RINGLOG_MODEL_TWIN";
 /// Overrides [`Model::within`], in seconds.
 const SECONDS: &str = "RINGLOG_MODEL_SECONDS";
+/// Overrides where models are cut that are cut.
+const CUT: &str = "RINGLOG_MODEL_CUT";
 /// loom's own variable, which wins over a model's bound.
 const PREEMPTIONS: &str = "LOOM_MAX_PREEMPTIONS";
 
@@ -96,10 +98,10 @@ impl Model {
     }
 
     /// Looks at so many executions and no more: for models that are too large to be looked through, where the first part of
-    /// the schedules is worth more than a smaller model. What is printed says so.
+    /// the schedules is worth more than a smaller model. What is printed says so. `RINGLOG_MODEL_CUT` in the environment wins.
     #[must_use]
     pub fn cut_at(self, executions: usize) -> Self {
-        Self { cut_at: Some(executions), ..self }
+        Self { cut_at: Some(number(CUT).unwrap_or(executions)), ..self }
     }
 
     /// Sets the time after which the model fails as too large. `RINGLOG_MODEL_SECONDS` in the environment sets it for
@@ -122,7 +124,7 @@ impl Model {
             assert!(started.elapsed() < within, "model {name}: not done after {within:?} ({inner:?}): make it smaller");
             body(&inner);
         });
-        let cut = if self.cut_at.is_some() { " (CUT)" } else { "" };
+        let cut = if self.cut_at.is_some_and(|cut| tally.executions() + 1 >= cut as u64) { " (CUT)" } else { "" };
         println!("model {name}: {tally:?}, {:.2?}{cut}", started.elapsed());
         self.judge(&tally, outcomes);
     }
@@ -132,6 +134,8 @@ impl Model {
         builder.preemption_bound = Some(number(PREEMPTIONS).unwrap_or(self.preemptions));
         builder.max_branches = self.branches;
         builder.max_permutations = self.cut_at;
+        // loom counts them only so often.
+        builder.checkpoint_interval = self.cut_at.unwrap_or(builder.checkpoint_interval).max(1);
         builder.max_threads = 5;
         builder
     }

@@ -11,7 +11,7 @@
 //!   ([`Model::cut_at`]), which is printed,
 //! * a twin that must fail runs in a process of its own ([`must_fail`]), since loom aborts on some deadlocks.
 //!
-//! Run with `RUSTFLAGS="--cfg ringlog_loom" cargo test --release -p loom-tests -- --nocapture --test-threads=1`.
+//! `scripts/models` runs them all; one file is `RUSTFLAGS="--cfg ringlog_loom" cargo test --profile models -p loom-tests --test NAME`.
 #![forbid(unsafe_code)]
 
 #[cfg(not(ringlog_loom))]

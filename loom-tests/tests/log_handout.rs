@@ -95,7 +95,7 @@ fn every_record_is_shown_once_and_in_order() {
 
 #[test]
 fn who_comes_is_shown_everything_from_its_door_on() {
-    Model::new("an outlet comes").preemptions(1).at_least(500).cut_at(60_000).run(
+    Model::new("an outlet comes").preemptions(1).at_least(500).cut_at(25_000).run(
         &["from the start", "later", "left to the holder"],
         |tally| {
             let (log, notes) = (log(), Notes::new());

@@ -82,7 +82,7 @@ fn an_exclusive_producer_never_has_more_waiting_than_may() {
 
 #[test]
 fn two_shared_producers_never_have_more_waiting_than_may() {
-    Model::new("waiting, shared").preemptions(2).at_least(1_000).cut_at(60_000).run(
+    Model::new("waiting, shared").preemptions(2).at_least(1_000).cut_at(25_000).run(
         &["taken", "full", "stored"],
         |tally| {
             let mailbox = mailbox(Producers::Shared);
