@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-const LEASE: Duration = Duration::from_secs(30);
-const NAMES: [&str; 2] = ["c0", "c1"];
+pub(crate) const LEASE: Duration = Duration::from_secs(30);
+pub(crate) const NAMES: [&str; 2] = ["c0", "c1"];
 
 /// Gives everything to one member, by name.
 #[derive(Debug)]
@@ -47,7 +47,7 @@ fn fate(by: FencedBy) -> Fate {
     }
 }
 
-fn answer(settled: Result<Answer, SettleError>) -> Answer {
+pub(crate) fn answer(settled: Result<Answer, SettleError>) -> Answer {
     match settled {
         Ok(answer) => answer,
         Err(SettleError::Fenced { reason, .. }) => Answer::Refused(vec![fate(reason)]),

@@ -1,10 +1,13 @@
 //! The real thing, in lockstep: a work queue of two members whose handlers wait to be told what to return.
 
-use super::jobs::{ATTEMPTS, Figures, Hand, Op, RECORDS, Twin};
+use super::jobs::{Fence, Op, Twin};
 use super::push::{Event, Order as Told, Runner};
+use super::records::{ATTEMPTS, Figures, RECORDS, Rule};
 use ringlog::{
-    Broker, BrokerConfig, Group, GroupConfig, Manual, ManualClock, Member, Order, Retry, SeekTo, Straggler, TopicConfig,
+    Broker, BrokerConfig, FencedBy, Group, GroupConfig, Manual, ManualClock, Member, Order, Retry, SeekTo, Straggler,
+    TopicConfig,
 };
+use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,24 +15,57 @@ const LEASE: Duration = Duration::from_secs(30);
 /// Nothing gets so old here: it has every record taken alone.
 const OLD: Duration = Duration::from_secs(100_000);
 
+/// A queue in that order, of which that is over when its time has passed.
+pub(crate) fn ruled(order: Order, rule: Rule) -> GroupConfig<u64> {
+    let config = GroupConfig::earliest().retry(Retry::constant(ATTEMPTS, Duration::ZERO)).order(order);
+    match rule {
+        Rule::Lease => config.lease(LEASE).straggler(Straggler::Bury(OLD)),
+        Rule::Bury => config.straggler(Straggler::Bury(LEASE)),
+        Rule::Evict => config.straggler(Straggler::Evict(LEASE)),
+    }
+}
+
+/// But for what is in flight.
+pub(crate) fn figures(group: &Group<u64>) -> Figures {
+    let lane = group.stats().lanes.remove(0);
+    assert!(lane.balances(), "the books: {lane:?}");
+    Figures {
+        committed: lane.committed,
+        pending: lane.pending,
+        in_flight: 0,
+        acked: lane.acked,
+        dead: lane.dead,
+        retried: lane.retried,
+        refused: lane.refused,
+        over: lane.leases_expired + lane.stragglers_ended,
+        skipped: lane.skipped,
+        replayed: lane.replayed,
+    }
+}
+
+pub(crate) fn letters(group: &Group<u64>) -> Vec<u64> {
+    let mut letters: Vec<u64> = group.letters().iter().map(|letter| letter.offset()).collect();
+    letters.sort_unstable();
+    letters
+}
+
 struct Real<'a> {
+    rule: Rule,
     runners: &'a [Runner; 2],
     manuals: [Manual; 2],
     members: Vec<Option<Member<u64>>>,
     clock: Arc<ManualClock>,
     group: Group<u64>,
-    in_hand: [Option<Hand>; 2],
+    in_hand: [Option<(u64, u32)>; 2],
     _broker: Broker,
 }
 
 impl<'a> Real<'a> {
-    fn new(runners: &'a [Runner; 2], order: Order) -> Self {
+    fn new(runners: &'a [Runner; 2], order: Order, rule: Rule) -> Self {
         let clock = Arc::new(ManualClock::new());
         let broker = Broker::with(BrokerConfig::new().clock(clock.clone()));
         let topic = broker.create_topic("t", TopicConfig::<u64>::new().capacity(RECORDS).key(|_| "one")).unwrap();
-        let retry = Retry::constant(ATTEMPTS, Duration::ZERO);
-        let config = GroupConfig::earliest().retry(retry).lease(LEASE).order(order);
-        let group = topic.group("g", config.straggler(Straggler::Bury(OLD))).unwrap();
+        let group = topic.group("g", ruled(order, rule)).unwrap();
         let manuals = [Manual::new(1), Manual::new(2)];
         let member = |who: usize| {
             let named = group.member(["m0", "m1"][who]).run(&manuals[who]);
@@ -37,13 +73,18 @@ impl<'a> Real<'a> {
         };
         let members = [0, 1].map(member).into();
         (0..RECORDS as u64).for_each(|n| _ = topic.publish(n).unwrap());
-        Real { runners, manuals, members, clock, group, in_hand: [None; 2], _broker: broker }
+        Real { rule, runners, manuals, members, clock, group, in_hand: [None; 2], _broker: broker }
     }
 
     fn apply(&mut self, op: Op) {
         match op {
             Op::Deliver(who) => self.deliver(who),
-            Op::Expire => self.clock.advance(LEASE),
+            Op::Expire => {
+                self.clock.advance(LEASE);
+                if self.rule != Rule::Lease {
+                    self.clock.advance(LEASE); // it has looked by then
+                }
+            }
             Op::Ack(who) | Op::Nack(who) => self.back(who, matches!(op, Op::Ack(_))),
             Op::Seek(to) => _ = self.group.seek(0, SeekTo::Offset(to)).unwrap(),
             Op::Leave(who) => assert!(self.members[who].take().expect("it leaves once").leave()),
@@ -57,7 +98,7 @@ impl<'a> Real<'a> {
             match self.runners[who].next() {
                 Event::Stepped(false) => return,
                 Event::Stepped(true) => {}
-                Event::InHand(offset, attempt) => return self.in_hand[who] = Some(Hand { offset, attempt }),
+                Event::InHand(offset, attempt) => return self.in_hand[who] = Some((offset, attempt)),
                 Event::Extended(_) => unreachable!("nobody has asked"),
             }
         }
@@ -75,24 +116,20 @@ impl<'a> Real<'a> {
         assert!(matches!(self.runners[who].next(), Event::Stepped(true)), "one record at a time");
     }
 
-    fn figures(&self) -> Figures {
-        let lane = self.group.stats().lanes.remove(0);
-        assert!(lane.balances(), "the books: {lane:?}");
-        Figures {
-            committed: lane.committed,
-            pending: lane.pending,
-            acked: lane.acked,
-            dead: lane.dead,
-            retried: lane.retried,
-            refused: lane.refused,
-            lapsed: lane.leases_expired,
-            skipped: lane.skipped,
-            replayed: lane.replayed,
-        }
+    /// What the handler hears when it asks for more time.
+    fn fence_of(&self, who: usize) -> Option<Fence> {
+        self.runners[who].orders.send(Told::Extend).unwrap();
+        let Event::Extended(extended) = self.runners[who].next() else { unreachable!("it was asked") };
+        extended.map(|by| match by {
+            FencedBy::Expired => Fence::Expired,
+            FencedBy::Seeked => Fence::Seeked,
+            FencedBy::Deleted => Fence::Deleted,
+            other => panic!("{other}"),
+        })
     }
 }
 
-fn check<V: PartialEq + std::fmt::Debug>(what: &str, real: V, twin: V, after: &[Op]) {
+pub(crate) fn check<V: PartialEq + Debug>(what: &str, real: V, twin: V, after: &[impl Debug]) {
     assert!(real == twin, "{what}: {real:?}, but the twin {twin:?}\nafter {after:?}");
 }
 
@@ -111,16 +148,17 @@ fn step(real: &mut Real<'_>, twin: &mut Twin, op: Op, after: &[Op]) {
         }
         _ => twin.apply(op),
     }
-    check("in hand", real.in_hand, twin.hands, after);
-    check("figures", real.figures(), twin.figures(), after);
-    let mut letters: Vec<u64> = real.group.letters().iter().map(|letter| letter.offset()).collect();
-    letters.sort_unstable();
-    check("letters", letters, twin.letters.clone(), after);
+    check("in hand", real.in_hand, twin.hands.map(|hand| hand.map(|hand| (hand.offset, hand.attempt))), after);
+    check("figures", figures(&real.group), twin.figures(), after);
+    check("letters", letters(&real.group), twin.records.letters.clone(), after);
+    for who in (0..2).filter(|who| real.rule == Rule::Lease && real.in_hand[*who].is_some()) {
+        check("an extension", real.fence_of(who), twin.hands[who].and_then(|hand| hand.fenced), after);
+    }
 }
 
 /// Plays `ops` on both, comparing after each; in the end all comes back, and what is left is handed out.
-pub(crate) fn play(runners: &[Runner; 2], order: Order, ops: &[Op]) {
-    let (mut real, mut twin) = (Real::new(runners, order), Twin::new(order == Order::Key));
+pub(crate) fn play(runners: &[Runner; 2], order: Order, rule: Rule, ops: &[Op]) {
+    let (mut real, mut twin) = (Real::new(runners, order, rule), Twin::new(order == Order::Key, rule));
     for (at, op) in ops.iter().enumerate() {
         step(&mut real, &mut twin, *op, &ops[..=at]);
     }

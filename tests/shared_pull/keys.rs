@@ -59,6 +59,7 @@ fn what_is_in_flight_holds_up_its_key_and_no_other() {
     assert_eq!((seen, group.stats().acked(), group.lag()), (vec![1, 11, 21], 6, 0));
 }
 
+// X7: "where the record waits"
 #[test]
 fn a_batch_may_hold_several_of_a_key_and_what_is_behind_the_one_that_failed_waits_for_it() {
     let lab = Lab::new(1);
@@ -77,6 +78,7 @@ fn a_batch_may_hold_several_of_a_key_and_what_is_behind_the_one_that_failed_wait
     assert_eq!(poll(&mut consumer), [21, 31], "a seek begins anew with what is not done");
 }
 
+// X7
 #[test]
 fn behind_a_key_that_fails_some_wait_and_the_rest_is_buried_by_who_polls() {
     let lab = Lab::new(1);

@@ -8,6 +8,7 @@ mod fenced;
 mod keys;
 mod settle;
 mod storm;
+mod tasks;
 mod waits;
 
 use lab::Lab;

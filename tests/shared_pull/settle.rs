@@ -39,7 +39,7 @@ fn a_poll_leaves_to_others_their_share_and_never_gives_more_than_was_asked_for()
     assert_eq!(figures(&group), (0, 0, 0, 9));
 }
 
-// B-31
+// B-31, X8
 #[test]
 fn receipts_of_one_consumer_are_settled_in_any_order_by_any_thread() {
     let lab = Lab::new(1);
