@@ -157,3 +157,28 @@ fn a_receipt_against_the_release_of_an_earlier_one() {
         assert_eq!(done + finish(&lane), 2);
     });
 }
+
+// Two acknowledge, and their time runs out: what was in time stays done, the later one covers the earlier, and what is refused
+// comes again.
+#[test]
+fn two_receipts_against_an_expiry() {
+    let outcomes = &["both", "by the later one", "the earlier one", "none"];
+    Model::new("two receipts, expiry").at_least(50).run(outcomes, |tally| {
+        let lane = lane();
+        let [first, second] = [0, 1].map(|_| lane.poll().unwrap());
+        let members = [first, second].map(|slip| spawn(&lane, move |lane| lane.ack(slip)));
+        let timer = spawn(&lane, Pulled::expire);
+        let [first, second] = members.map(|member| member.join().unwrap());
+        let expired = timer.join().unwrap();
+        let (outcome, done) = match (first, second) {
+            (Ok(()), Ok(())) => ("both", 2),
+            (Err(FencedBy::AlreadyAcked), Ok(())) => ("by the later one", 2),
+            (Ok(()), Err(FencedBy::Expired)) => ("the earlier one", 1),
+            (Err(FencedBy::Expired), Err(FencedBy::Expired)) => ("none", 0),
+            other => panic!("an ack that lies: {other:?}"),
+        };
+        tally.saw(outcome);
+        assert_eq!((lane.acked(), expired.end - expired.start), (done, 2 - done), "an ack that lies");
+        assert_eq!(done + finish(&lane), 2);
+    });
+}

@@ -36,10 +36,13 @@ mod context {
     pub struct Id;
 }
 
-/// Of work queues the hands; and what was given to them, without who settles it.
+/// Of work queues the hands, and what was given back and waits; and what was given to hands, without who settles it.
 pub mod shared {
+    pub mod dealt;
+    mod failed;
     mod hand;
     pub mod handed;
+    mod keys;
 
     mod settle {
         use crate::group::claims::Claim;

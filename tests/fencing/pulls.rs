@@ -108,13 +108,16 @@ fn step(real: &mut Real, twin: &mut Twin, op: Op, after: &[Op]) {
     check("letters", letters(&real.group), twin.records.letters.clone(), after);
 }
 
-/// Plays `ops` on both, comparing after each; and in the end who is handed what.
+/// Plays `ops` on both, comparing after each; in the end more time is asked for whatever is not settled, and all is, and who polls
+/// is handed what is left.
 pub(crate) fn play(order: Order, rule: Rule, ops: &[Op]) {
     let (mut real, mut twin) = (Real::new(order, rule), Twin::new(order == Order::Key, rule));
     for (at, op) in ops.iter().enumerate() {
         step(&mut real, &mut twin, *op, &ops[..=at]);
     }
-    for last in [Op::Poll(0), Op::Poll(1)] {
+    let unsettled: Vec<usize> = (0..real.receipts.len()).filter(|nth| real.receipts[*nth].is_some()).collect();
+    let lasts = unsettled.into_iter().flat_map(|nth| [Op::Extend(nth), Op::Ack(nth)]);
+    for last in lasts.chain([Op::Poll(0), Op::Poll(1)]) {
         step(&mut real, &mut twin, last, &[ops, &[last]].concat());
     }
 }

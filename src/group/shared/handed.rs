@@ -30,6 +30,11 @@ impl Handed {
         Handed(Hand::new(member, name, Arc::new(AtomicBool::new(false)), Id))
     }
 
+    /// Another of the same member: of one batch that a consumer was handed.
+    pub fn of_a_batch(&self) -> Self {
+        Handed(self.0.of_a_batch())
+    }
+
     /// Reaches for something, and looks then whether its member `stays`; if not, it is empty again.
     pub fn reach(&self, stays: impl FnOnce() -> bool) -> bool {
         self.0.reach();
@@ -45,11 +50,11 @@ impl Handed {
         self.0.is_empty()
     }
 
-    /// What it has claimed is in hand, for a handler of single records.
+    /// What it has claimed is in hand, for a handler of single records, or as a batch of a consumer's.
     pub fn take(&self, claim: Claim) {
-        let given = Given { claim, failures: 0, again: false };
+        let (given, singly) = (Given { claim, failures: 0, again: false }, !self.0.polled);
         let (since, deadline, limit) = (Time::ZERO, None, None);
-        self.0.take(InHand { given, singly: true, since, deadline, limit, over: false, settling: false });
+        self.0.take(InHand { given, singly, since, deadline, limit, over: false, settling: false });
     }
 
     /// Whether its handler may be called with the record at `offset`.
@@ -63,6 +68,21 @@ impl Handed {
             Settles::Counts(given) => Some(given.claim),
             Settles::Due | Settles::Late => None,
         }
+    }
+
+    /// That is left of it, and stays in hand.
+    pub fn resumes(&self, claim: Claim) {
+        self.0.resumes(Given { claim, failures: 0, again: false });
+    }
+
+    /// The time of the claim `ticket` is over: what of it was in hand, if nobody settles it.
+    pub fn end(&self, ticket: u32) -> Option<Claim> {
+        self.0.end(ticket, |_| true).map(|split| split.begun.claim)
+    }
+
+    /// The cursor was moved, to `epoch`.
+    pub fn drop_void(&self, epoch: u32) {
+        self.0.drop_void(epoch);
     }
 
     /// Nothing is in hand any more.
