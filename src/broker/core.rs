@@ -260,13 +260,19 @@ impl<T: Send + Sync + 'static> AnyTopic for Core<T> {
     }
 
     fn settled(&self, ends: &mut Vec<u64>) -> bool {
-        let groups = self.groups.all();
-        let manned = groups.iter().any(|group| group.has_members());
+        // What it goes by is read before it is looked whether everybody is there; see `settled` of a close.
+        let (before, mut sent_back, mut manned) = (ends.len(), 0, false);
+        ends.extend(self.logs.iter().map(|log| log.end().get()));
+        self.groups.are_all(|group| {
+            (sent_back, manned) = (sent_back + group.sent_back(), manned || group.has_members());
+            true
+        });
         if manned {
-            ends.extend(self.logs.iter().map(|log| log.end().get()));
-            ends.push(groups.iter().map(|group| group.sent_back()).sum());
+            ends.push(sent_back)
+        } else {
+            ends.truncate(before)
         }
-        groups.iter().all(|group| group.is_drained())
+        self.groups.are_all(|group| group.is_drained())
     }
 
     fn behind(&self, lagging: &mut Vec<Behind>) {
@@ -295,11 +301,11 @@ impl<T: Send + Sync + 'static> AnyTopic for Core<T> {
     }
 
     fn stopped(&self) -> bool {
-        self.groups.all().iter().all(|group| group.is_quiet())
+        self.groups.are_all(|group| group.is_quiet())
     }
 
     fn served_here(&self) -> bool {
-        self.groups.all().iter().any(|group| group.is_served_here())
+        self.groups.is_any(|group| group.is_served_here())
     }
 
     fn fence(&self) {
@@ -315,11 +321,11 @@ impl<T: Send + Sync + 'static> AnyTopic for Core<T> {
     }
 
     fn saved(&self) -> bool {
-        self.groups.all().iter().all(|group| group.is_saved())
+        self.groups.are_all(|group| group.is_saved())
     }
 
     fn saving_here(&self) -> bool {
-        self.groups.all().iter().any(|group| group.is_saving_here())
+        self.groups.is_any(|group| group.is_saving_here())
     }
 
     fn offsets(&self) -> Vec<GroupOffset> {

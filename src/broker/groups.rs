@@ -4,15 +4,24 @@
 //! delete works through, or was refused.
 #![forbid(unsafe_code)]
 
+use super::names::{Named, Names};
 use crate::group::{Group, GroupError, context};
 use crate::sync::Arc;
 use crate::sync::cow::Cow;
+use crate::sync::trie::Trie;
 use std::fmt;
 
 struct List<T> {
-    /// By name.
-    groups: Vec<Arc<Group<T>>>,
+    by_name: Names<Arc<Group<T>>>,
+    /// By the tags of their gates.
+    by_gate: Trie<Arc<Group<T>>>,
     closed: bool,
+}
+
+impl<T: Send + Sync + 'static> Named for Arc<Group<T>> {
+    fn named(&self) -> &str {
+        Group::name(self)
+    }
 }
 
 /// See the module. Clones are handles to the same list.
@@ -20,16 +29,26 @@ pub(crate) struct Groups<T>(Cow<List<T>>);
 
 impl<T: Send + Sync + 'static> Groups<T> {
     pub(crate) fn new() -> Self {
-        Self(Cow::new(List { groups: Vec::new(), closed: false }))
+        Self(Cow::new(List { by_name: Names::default(), by_gate: Trie::default(), closed: false }))
     }
 
+    /// All of them, by name.
     pub(crate) fn all(&self) -> Vec<Arc<Group<T>>> {
-        self.0.load().groups.clone()
+        self.0.load().by_name.sorted()
+    }
+
+    /// Whether it is true of every one; asked until it is not.
+    pub(crate) fn are_all(&self, of: impl FnMut(&Arc<Group<T>>) -> bool) -> bool {
+        self.0.load().by_name.all(of)
+    }
+
+    /// Whether it is true of any.
+    pub(crate) fn is_any(&self, mut of: impl FnMut(&Arc<Group<T>>) -> bool) -> bool {
+        !self.are_all(|group| !of(group))
     }
 
     pub(crate) fn find(&self, name: &str) -> Option<Arc<Group<T>>> {
-        let list = self.0.load();
-        list.place(name).ok().map(|at| list.groups[at].clone())
+        self.0.load().by_name.get(name).cloned()
     }
 
     /// The group of that name if `accept` takes it, or what `make` makes if there is none; all of it one step. `closed`
@@ -48,14 +67,13 @@ impl<T: Send + Sync + 'static> Groups<T> {
             if now.closed {
                 return Err(closed());
             }
-            match now.place(name) {
-                Ok(at) => accept(&now.groups[at]).map(|()| (now.clone(), now.groups[at].clone())),
-                Err(at) => {
-                    let (mut next, group) = (now.clone(), make()?);
-                    next.groups.insert(at, group.clone());
-                    Ok((next, group))
-                }
+            if let Some(there) = now.by_name.get(name) {
+                return accept(there).map(|()| (now.clone(), there.clone()));
             }
+            let (mut next, group) = (now.clone(), make()?);
+            next.by_name.insert(group.clone());
+            group.gates().for_each(|tag| _ = next.by_gate.insert(tag, group.clone()));
+            Ok((next, group))
         });
         made.map(|(_, group)| group)
     }
@@ -63,22 +81,23 @@ impl<T: Send + Sync + 'static> Groups<T> {
     /// Takes a group out of the list, unless another one has its name by now. Whether this call did it.
     pub(crate) fn remove(&self, group: &Group<T>) -> bool {
         let removed = self.0.try_update(|now| {
-            let at = now.groups.iter().position(|there| std::ptr::eq(&**there, group)).ok_or(())?;
+            now.by_name.get(group.name()).filter(|there| std::ptr::eq(&***there, group)).ok_or(())?;
             let mut next = now.clone();
-            next.groups.remove(at);
-            Ok::<_, ()>((next, ()))
+            let removed = next.by_name.remove(group.name());
+            group.gates().for_each(|tag| _ = next.by_gate.remove(tag));
+            Ok::<_, ()>((next, removed)) // which is dropped behind the lock
         });
         removed.is_ok()
     }
 
     /// No group is made afterwards; returns those there are.
     pub(crate) fn close(&self) -> Vec<Arc<Group<T>>> {
-        self.0.update(|now| List { closed: true, ..now.clone() }).groups.clone()
+        self.0.update(|now| List { closed: true, ..now.clone() }).by_name.sorted()
     }
 
     /// The group whose gate has this tag.
     pub(crate) fn with_gate(&self, tag: u64) -> Option<Arc<Group<T>>> {
-        self.0.load().groups.iter().find(|group| group.has_gate(tag)).cloned()
+        self.0.load().by_gate.get(tag).cloned()
     }
 
     /// The name of that group.
@@ -89,19 +108,14 @@ impl<T: Send + Sync + 'static> Groups<T> {
     /// Whether nobody is to wait here for the gate with this tag: its lane is stepped by the executor that runs the caller, or
     /// it is a timer that runs him.
     pub(crate) fn stepped_here(&self, tag: u64) -> bool {
-        context::on_timer() || self.0.load().groups.iter().any(|group| group.would_deadlock(tag))
-    }
-}
-
-impl<T: Send + Sync + 'static> List<T> {
-    fn place(&self, name: &str) -> Result<usize, usize> {
-        self.groups.binary_search_by(|group| (**group.name()).cmp(name))
+        let is_stepped = |group: &Arc<Group<T>>| group.would_deadlock(tag);
+        context::on_timer() || self.0.load().by_gate.get(tag).is_some_and(is_stepped)
     }
 }
 
 impl<T> Clone for List<T> {
     fn clone(&self) -> Self {
-        Self { groups: self.groups.clone(), closed: self.closed }
+        Self { by_name: self.by_name.clone(), by_gate: self.by_gate.clone(), closed: self.closed }
     }
 }
 
@@ -113,6 +127,6 @@ impl<T> Clone for Groups<T> {
 
 impl<T> fmt::Debug for Groups<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(&self.0.load().groups).finish()
+        write!(f, "Groups({})", self.0.load().by_name.len())
     }
 }

@@ -26,6 +26,7 @@ mod letters;
 mod life;
 mod member;
 mod message;
+mod names;
 mod offsets;
 mod partitioner;
 mod planned;

@@ -1,4 +1,4 @@
-//! The topics of a broker by name: copied on change, looked up without a lock.
+//! The topics of a broker by name: copied on change, looked up without a lock. A change copies its path, and not all of them.
 //!
 //! Whether the registry still takes topics is part of the same value, so a topic is either in the list that a close
 //! works through, or was refused.
@@ -8,11 +8,11 @@ use super::account::Behind;
 use super::core::Core;
 use super::describe::TopicDescription;
 use super::error::{CreateError, LookupError};
+use super::names::{Named, Names};
 use crate::group::{GroupOffset, GroupStats, Letter};
 use crate::sync::Arc;
 use crate::sync::cow::Cow;
 use std::any::{Any, type_name};
-use std::collections::BTreeMap;
 use std::fmt;
 
 /// A topic whose record type is forgotten: what a broker does with all its topics alike.
@@ -62,9 +62,15 @@ pub(crate) trait AnyTopic: Send + Sync {
     fn letters(&self, letters: &mut Vec<Letter>);
 }
 
+impl Named for Arc<dyn AnyTopic> {
+    fn named(&self) -> &str {
+        self.name()
+    }
+}
+
 #[derive(Clone, Default)]
 struct Topics {
-    by_name: BTreeMap<Arc<str>, Arc<dyn AnyTopic>>,
+    by_name: Names<Arc<dyn AnyTopic>>,
     closed: bool,
     /// Counts changes.
     version: u64,
@@ -85,12 +91,14 @@ impl Registry {
             if now.closed {
                 return Err(CreateError::Closed { topic: name });
             }
-            if let Some(there) = now.by_name.get(&name) {
-                return Err(taken::<T>(&**there));
-            }
             let mut next = now.clone();
             next.version += 1;
-            next.by_name.insert(name, topic.clone());
+            if !next.by_name.insert(topic.clone()) {
+                return Err(now
+                    .by_name
+                    .get(&name)
+                    .map_or(CreateError::Exists { topic: name }, |there| taken::<T>(&**there)));
+            }
             Ok((next, ()))
         });
         inserted.map(|_| ())
@@ -133,7 +141,7 @@ impl Registry {
     /// The number of changes so far, and the topics at that moment.
     pub(crate) fn versioned(&self) -> (u64, Vec<Arc<dyn AnyTopic>>) {
         let topics = self.0.load();
-        (topics.version, topics.by_name.values().cloned().collect())
+        (topics.version, topics.by_name.sorted())
     }
 
     /// The number of changes so far.
@@ -143,7 +151,7 @@ impl Registry {
 
     /// All topics, in order of their names.
     pub(crate) fn all(&self) -> Vec<Arc<dyn AnyTopic>> {
-        self.0.load().by_name.values().cloned().collect()
+        self.0.load().by_name.sorted()
     }
 }
 
@@ -154,6 +162,6 @@ fn taken<T>(there: &dyn AnyTopic) -> CreateError {
 
 impl fmt::Debug for Registry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set().entries(self.0.load().by_name.keys()).finish()
+        f.debug_set().entries(self.all().iter().map(|topic| topic.name())).finish()
     }
 }

@@ -280,9 +280,9 @@ impl<T: Send + Sync + 'static> Group<T> {
         lock(&self.roster).is_closed()
     }
 
-    /// Whether `tag` is of the gate of one of our lanes.
-    pub fn has_gate(&self, tag: u64) -> bool {
-        self.lanes.iter().any(|lane| lane.gate.tag() == tag)
+    /// The tags of the gates of its lanes.
+    pub fn gates(&self) -> impl Iterator<Item = u64> {
+        self.lanes.iter().map(|lane| lane.gate.tag())
     }
 
     /// Whether waiting for the gate `tag` on this thread would never end: it is the gate of one of our lanes, and the

@@ -22,7 +22,7 @@ impl Members {
     /// What is gone and not settled: from the furthest group back, or while there is none since the last one left, to
     /// the earliest record.
     fn owed(&self, earliest: Seq) -> Range<u64> {
-        let furthest = self.groups.iter().map(|member| member.gate.taken()).reduce(Seq::earlier);
+        let furthest = self.groups.values().map(|member| member.gate.taken()).reduce(Seq::earlier);
         furthest.or(self.alone).map_or(0..0, |from| range(from, earliest))
     }
 
@@ -32,14 +32,14 @@ impl Members {
         if !ring.sheds() {
             return earliest;
         }
-        for member in &mut self.groups {
+        for member in self.groups.values_mut() {
             let (lifted, to) = member.gate.lifted();
             let fresh = lifted - std::mem::replace(&mut member.lifted, lifted);
             if fresh > 0 && ring.is_lossy() {
                 self.losses.lose(range(to.minus(fresh), to));
             }
         }
-        let furthest = self.groups.iter().map(|member| member.gate.position()).reduce(Seq::earlier);
+        let furthest = self.groups.values().map(|member| member.gate.position()).reduce(Seq::earlier);
         let owed = if ring.is_lossy() { self.owed(earliest) } else { 0..0 };
         if furthest.is_none() && !owed.is_empty() {
             self.losses.lose(owed.clone());
@@ -109,7 +109,7 @@ impl Gates {
 
     /// Where the group stands that is furthest behind, if there is one.
     pub(super) fn low_water(&self) -> Option<Seq> {
-        lock(&self.gates).groups.iter().map(|member| member.gate.position()).reduce(Seq::earlier)
+        lock(&self.gates).groups.values().map(|member| member.gate.position()).reduce(Seq::earlier)
     }
 
     /// Why what of `from..to` is gone is.

@@ -24,7 +24,7 @@ use crate::{
         lock,
     },
 };
-use std::fmt;
+use std::{collections::BTreeMap, fmt};
 
 /// What a partition keeps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -65,7 +65,8 @@ pub(super) struct Gates {
 
 #[derive(Default)]
 pub(super) struct Members {
-    pub(super) groups: Vec<Member>,
+    /// By the numbers under which they came in.
+    pub(super) groups: BTreeMap<u64, Member>,
     own: Option<Arc<Gate>>,
     pub(super) losses: Losses,
     /// While there is no group: from here on nobody has needed what is overwritten.
@@ -137,7 +138,7 @@ impl Gates {
         if let Some(since) = members.alone.take() {
             members.settle(ring, since, gate.position());
         }
-        members.groups.push(Member { gate: gate.clone(), lifted: 0 });
+        members.groups.insert(gate.number(), Member { gate: gate.clone(), lifted: 0 });
         if let Some(own) = members.own.take() {
             ring.leave(&own);
         }
@@ -152,9 +153,11 @@ impl Gates {
     /// False if the gate had left already.
     pub(super) fn leave<T: Send + Sync + 'static>(&self, ring: &Ring<T>, gate: &Gate) -> bool {
         let mut members = lock(&self.gates);
-        let Some(at) = members.groups.iter().position(|member| std::ptr::eq(&*member.gate, gate)) else { return false };
+        if !members.groups.contains_key(&gate.number()) {
+            return false;
+        }
         members.tidy(ring); // what this one was lifted over
-        members.groups.swap_remove(at);
+        members.groups.remove(&gate.number());
         if members.groups.is_empty() {
             if self.retain == Retain::Backlog {
                 members.own = Some(ring.join(Start::Earliest, OWN));

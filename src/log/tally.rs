@@ -131,6 +131,6 @@ impl<T: Send + Sync + 'static> Log<T> {
 
     /// Whether a producer would find room now.
     pub fn has_room(&self) -> bool {
-        self.ring().tightest().is_none_or(|(_, room)| room > 0)
+        self.ring().has_room()
     }
 }

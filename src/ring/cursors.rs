@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use crate::ring::gate::Gating;
+use crate::ring::gates::Joining;
 use crate::ring::{Body, Fenced, Gate, Moved, Shared, Start};
 use crate::seq::Seq;
 use crate::sync::{Arc, lock};
@@ -26,11 +27,14 @@ impl<T: Send + Sync + 'static> Body<T> {
             Start::End => self.end(),
             Start::Earliest => self.earliest(),
         };
-        let gate = Arc::new(Gate::new(at, tag, self.tail.clone(), gating));
-        if !gate.holds_back() {
+        if gating == Gating::Follows {
             self.pages.overwrite();
         }
-        self.change_gates(|gates| gates.push(gate.clone()));
+        let gate = self.change_gates(|joining| {
+            let gate = Arc::new(Gate::new(at, (tag, joining.next()), self.tail.clone(), gating));
+            joining.gates.add(&gate);
+            gate
+        });
         // Not below what is being dropped; and from its stamp on grants keep to the gate, up to it to what was retained before.
         let front = self.come_in();
         let kept = if gate.holds_back() { self.tail.seq(self.retained(self.stamp())).later(front) } else { front };
@@ -45,7 +49,7 @@ impl<T: Send + Sync + 'static> Body<T> {
     pub fn leave(&self, gate: &Gate) {
         gate.go();
         gate.bump();
-        self.change_gates(|gates| gates.retain(|other| !std::ptr::eq(&**other, gate)));
+        self.change_gates(|joining| joining.gates.remove(gate));
     }
 
     /// Moves a gate, from any thread, in a new epoch; as near to where it is wanted as what is retained allows.
@@ -76,22 +80,44 @@ impl<T: Send + Sync + 'static> Body<T> {
         self.tightest().map(|(gate, _)| (gate.position().later(self.floor_seq()), gate.tag()))
     }
 
-    /// The gate that holds producers back most, and how many records it leaves room for.
+    /// The gate that holds producers back most, and how many records it leaves room for. Of several the one that came last; of
+    /// very many that leave no room, any.
     pub fn tightest(&self) -> Option<(Arc<Gate>, u64)> {
         let (end, floor, capacity) = (self.end(), self.floor_seq(), self.capacity().get());
-        let room = |gate: &Shared| gate.room(end, floor, capacity);
+        let room = |gate: &Gate| gate.room(end, floor, capacity).0;
         self.gates.read(|gates| {
-            let rooms = gates.iter().filter(|gate| gate.holds_back()).map(|gate| (gate, room(gate)));
-            // Of several the one that came last.
-            rooms.rev().min_by_key(|(_, room)| *room).map(|(gate, room)| (gate.clone(), room))
+            if let Some(gate) = self.promise.narrowest.one_of_many(gates).filter(|gate| room(gate) == 0) {
+                return Some((gate.clone(), 0));
+            }
+            let mut tightest: Option<(&Shared, u64)> = None;
+            gates.each_gating(|gate| {
+                let (room, number) = (room(gate), gate.number());
+                if tightest.is_none_or(|(other, least)| room < least || room == least && number > other.number()) {
+                    tightest = Some((gate, room));
+                }
+            });
+            tightest.map(|(gate, room)| (gate.clone(), room))
         })
+    }
+
+    /// Whether no gate holds a producer of one record back.
+    pub fn has_room(&self) -> bool {
+        self.tightest().is_none_or(|(_, room)| room > 0)
     }
 
     /// Where the slowest cursor stands, whether it holds producers back or not.
     pub fn slowest(&self) -> Option<Seq> {
         let end = self.end();
-        let place = |gate: &Shared| gate.read().widen(end);
-        self.gates.read(|gates| gates.iter().map(place).max_by_key(|at| end.lag_behind(*at)))
+        let mut slowest: Option<Seq> = None;
+        self.gates.read(|gates| {
+            gates.each(|gate| {
+                let at = gate.read().widen(end);
+                if slowest.is_none_or(|slowest| end.lag_behind(at) > end.lag_behind(slowest)) {
+                    slowest = Some(at);
+                }
+            });
+        });
+        slowest
     }
 
     /// `want`, or the nearest offset retained.
@@ -100,12 +126,13 @@ impl<T: Send + Sync + 'static> Body<T> {
         want.later(self.earliest()).earlier(end)
     }
 
-    fn change_gates(&self, change: impl FnOnce(&mut Vec<Shared>)) {
-        let mut gates = lock(&self.joining);
-        change(&mut gates);
-        if gates.is_empty() {
+    fn change_gates<R>(&self, change: impl FnOnce(&mut Joining) -> R) -> R {
+        let mut joining = lock(&self.joining);
+        let changed = change(&mut joining);
+        if joining.gates.is_empty() {
             self.nobody_listens();
         }
-        self.gates.replace(gates.clone());
+        self.gates.replace(joining.gates.clone());
+        changed
     }
 }

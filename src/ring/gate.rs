@@ -57,6 +57,8 @@ pub struct Gate {
     word: CachePadded<AtomicU64>,
     tail: Arc<Tail>,
     tag: u64,
+    /// The how manieth it was to come in.
+    number: u64,
     gating: Gating,
     /// Up to where records are in hand, under which epoch.
     hand: AtomicU64,
@@ -72,11 +74,16 @@ pub struct Gate {
 pub(super) const FAR: u64 = 1 << 38;
 
 impl Gate {
-    pub(super) fn new(at: Seq, tag: u64, tail: Arc<Tail>, gating: Gating) -> Self {
+    pub(super) fn new(at: Seq, (tag, number): (u64, u64), tail: Arc<Tail>, gating: Gating) -> Self {
         let [word, hand] = std::array::from_fn(|_| AtomicU64::new(Stamped::new(at, 0).word()));
         let [lifted, lifted_to] = std::array::from_fn(|_| AtomicU64::new(0));
         let gone = AtomicBool::new(false);
-        Self { word: CachePadded::new(word), tail, tag, gating, hand, lifted, lifted_to, gone }
+        Self { word: CachePadded::new(word), tail, tag, number, gating, hand, lifted, lifted_to, gone }
+    }
+
+    /// The how manieth it was to come in to its ring.
+    pub fn number(&self) -> u64 {
+        self.number
     }
 
     /// Whether producers wait for it. Those that they do not wait for may be overtaken.
@@ -92,15 +99,20 @@ impl Gate {
     }
 
     /// How many records from `here` on it leaves room for, on a ring of `capacity`, of which those below `floor` count for
-    /// nothing.
-    pub(super) fn room(&self, here: Seq, floor: Seq, capacity: u64) -> u64 {
+    /// nothing; and how many of them it will never take back, as long as nobody moves it back: what is in hand may come to wait
+    /// again.
+    pub(super) fn room(&self, here: Seq, floor: Seq, capacity: u64) -> (u64, u64) {
         let room = |at: Seq, most: u64| most.saturating_sub(here.lag_behind(at.later(floor)));
         match self.gating {
-            Gating::Follows => capacity,
-            Gating::Uncommitted => room(self.read().widen(here), capacity),
+            Gating::Follows => (capacity, capacity),
+            Gating::Uncommitted => {
+                let room = room(self.read().widen(here), capacity);
+                (room, room)
+            }
             Gating::Waiting(most) => {
                 let (committed, taken) = self.places();
-                room(committed, capacity).min(room(taken, most.get()))
+                let behind = room(committed, capacity);
+                (behind.min(room(taken, most.get())), behind.min(room(committed, most.get())))
             }
         }
     }

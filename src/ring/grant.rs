@@ -3,7 +3,7 @@
 
 use crate::ring::gate::FAR;
 use crate::ring::table::{Found, Table};
-use crate::ring::{Body, Producers, Shared, Why};
+use crate::ring::{Body, Producers, Why};
 use crate::seq::Stamped;
 use crate::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use crate::sync::{explore, passed};
@@ -25,7 +25,7 @@ impl<T: Send + Sync + 'static> Body<T> {
     #[inline(always)]
     pub(super) fn granted(&self) -> Stamped {
         // ORD(granted:A) Acquire: what groups did before the commits that made the room. Pairs with ORD(raise:B).
-        Stamped::from_word(self.granted.load(Acquire))
+        Stamped::from_word(self.promise.granted.load(Acquire))
     }
 
     /// Promises room for `count` records from the tail `nth` on, or for more of them, as far as the gates allow.
@@ -36,16 +36,16 @@ impl<T: Send + Sync + 'static> Body<T> {
         loop {
             // ORD(raise:A) Acquire: a join whose stamp is in the word has put its gate on the list. Pairs
             // with ORD(stamp:A).
-            let granted = Stamped::from_word(self.granted.load(Acquire));
+            let granted = Stamped::from_word(self.promise.granted.load(Acquire));
             if self.tail.is_sealed() {
                 return Err(Why::Sealed);
             }
             if self.tail.end() != nth || self.room(granted, nth) >= count {
                 return Ok(());
             }
-            let allowed = self.allowed(nth);
+            let allowed = self.allowed(granted, nth, count);
             if allowed < count {
-                return Err(if self.narrowest() < count { Why::TooLarge } else { Why::Full });
+                return Err(if count > 1 && self.narrowest() < count { Why::TooLarge } else { Why::Full });
             }
             let upto = allowed.min(count.max(self.geometry.capacity().eighth()));
             let raised = granted.at(self.tail.seq(nth + upto));
@@ -53,7 +53,7 @@ impl<T: Send + Sync + 'static> Body<T> {
             // ORD(raise:B) AcqRel: Release: what the gates showed, for whoever claims under the promise; pairs
             // with ORD(granted:A). Acquire: keeps the chain of stamps whole; pairs with ORD(stamp:A).
             // Relaxed on failure: somebody joined, sought or raised; we look at everything again.
-            if self.granted.compare_exchange(granted.word(), raised.word(), AcqRel, Relaxed).is_ok() {
+            if self.promise.granted.compare_exchange(granted.word(), raised.word(), AcqRel, Relaxed).is_ok() {
                 let before = self.tail.nth(granted.widen(self.tail.seq(nth)));
                 if before / LOOK_BACK != (nth + upto) / LOOK_BACK && (self.sheds() || self.pages.overwrites()) {
                     self.lift_those_far_behind(nth);
@@ -67,21 +67,26 @@ impl<T: Send + Sync + 'static> Body<T> {
     #[cold]
     fn lift_those_far_behind(&self, nth: u64) {
         let (here, to) = (self.tail.seq(nth), self.earliest());
-        self.gates.read(|gates| gates.iter().for_each(|gate| gate.catch_up(here, to)));
+        self.gates.read(|gates| gates.each(|gate| gate.catch_up(here, to)));
     }
 
-    /// How many records from `nth` on the gates leave room for; what lies below the floor is nobody's any more.
-    fn allowed(&self, nth: u64) -> u64 {
-        let (here, capacity, floor) = (self.tail.seq(nth), self.geometry.capacity().get(), self.floor_seq());
-        let least = |gates: &Vec<Shared>| gates.iter().map(|gate| gate.room(here, floor, capacity)).min();
-        self.gates.read(least).unwrap_or(capacity)
+    /// How many records from `nth` on the gates leave room for, or no more of that than may be promised; what lies below the
+    /// floor is nobody's any more.
+    fn allowed(&self, granted: Stamped, nth: u64, count: u64) -> u64 {
+        let (here, capacity, floor) = (self.tail.seq(nth), self.geometry.capacity(), self.floor_seq());
+        let wanted = (count, capacity.eighth());
+        let narrowest = &self.promise.narrowest;
+        self.gates.read(|gates| narrowest.allowed(gates, granted, (here, floor), capacity.get(), wanted))
     }
 
     /// How many records there is room for when everybody has caught up.
     #[cold]
     pub fn narrowest(&self) -> u64 {
-        let (capacity, waiting) = (self.geometry.capacity().get(), |gate: &Shared| gate.gating().waiting());
-        self.gates.read(|gates| gates.iter().filter_map(waiting).min()).unwrap_or(capacity)
+        let mut least = self.geometry.capacity().get();
+        self.gates.read(|gates| {
+            gates.each_gating(|gate| least = least.min(gate.gating().waiting().unwrap_or(least)));
+        });
+        least
     }
 
     /// A new stamp: every `raise` that scanned the gates before fails. Returns the first position not promised.
@@ -89,7 +94,8 @@ impl<T: Send + Sync + 'static> Body<T> {
         explore();
         // ORD(stamp:A) AcqRel: Release: our gate on the list, or where it was moved to, before the stamp; pairs
         // with ORD(raise:A). Acquire: we go on with the chain of those before us; pairs with ORD(raise:B).
-        let granted = Stamped::from_word(self.granted.fetch_add(Stamped::ONE_STAMP, AcqRel));
+        let granted = Stamped::from_word(self.promise.granted.fetch_add(Stamped::ONE_STAMP, AcqRel));
+        self.promise.narrowest.forget(granted);
         self.tail.nth(granted.widen(self.tail.end_seq()))
     }
 

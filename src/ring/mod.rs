@@ -26,6 +26,7 @@
 //! | `tail`              | producers: each claim (shared), each publish (exclusive, or the owner of a shared ring); `seal` | producers, joiners, statistics |
 //! | owner and flags of a shared ring | see `bias`                               | its producers                       |
 //! | `granted` (offset, stamp) | `raise` upwards; `join` and `seek` add a stamp; all by RMW | producers out of room, joiners |
+//! | what is kept of the last look at the gates | see `gates` | producers out of room; who drops records |
 //! | table entry, `newest` | who installs page n, by CAS; `newest` by the winner  | producers and readers, once per page |
 //! | time of a slot      | its claimant, before the mark                         | readers of timed rings              |
 //! | mark, tag of a slot | its claimant; marks also by `clear`, `empty`, releasers | readers (marks of bare, tags of tagged pages); `scan` |
@@ -149,6 +150,7 @@ mod cursors;
 mod exclusive;
 mod floor;
 mod gate;
+mod gates;
 mod grant;
 mod hold;
 mod pages;
@@ -186,6 +188,7 @@ use crate::sync::epoch::EpochCell;
 use crate::sync::{Arc, CachePadded, Mutex};
 
 use bias::Bias;
+use gates::{Gates, Joining, Narrowest};
 use hold::Holds;
 use pages::Pages;
 use release::Lines;
@@ -193,6 +196,19 @@ use table::Table;
 use tail::Tail;
 
 type Shared = Arc<Gate>;
+
+/// How far producers may go, and what is kept of the last look at the gates: written together.
+#[derive(Debug)]
+struct Promise {
+    granted: AtomicU64,
+    narrowest: Narrowest,
+}
+
+impl Promise {
+    fn new(first: Seq) -> Self {
+        Self { granted: AtomicU64::new(Stamped::new(first, 0).word()), narrowest: Narrowest::default() }
+    }
+}
 
 /// Pages beyond those in the table that a ring has from the start.
 const SPARES: usize = 2;
@@ -205,7 +221,7 @@ pub struct Body<T> {
     geometry: Geometry,
     tail: Arc<Tail>,
     bias: CachePadded<Bias>,
-    granted: CachePadded<AtomicU64>,
+    promise: CachePadded<Promise>,
     /// Positions below it are gone; see `floor`.
     floor: CachePadded<AtomicU64>,
     lossy: bool,
@@ -215,8 +231,8 @@ pub struct Body<T> {
     table: Table,
     pages: Pages<T>,
     holds: Holds,
-    gates: EpochCell<Vec<Shared>>,
-    joining: Mutex<Vec<Shared>>,
+    gates: EpochCell<Gates>,
+    joining: Mutex<Joining>,
     exclusive_taken: AtomicBool,
     lines: Lines,
 }
@@ -236,7 +252,7 @@ impl<T: Send + Sync + 'static> Ring<T> {
             geometry,
             tail: Arc::new(Tail::new(producers, first)),
             bias: CachePadded::new(Bias::new(producers)),
-            granted: CachePadded::new(AtomicU64::new(Stamped::new(first, 0).word())),
+            promise: CachePadded::new(Promise::new(first)),
             floor: CachePadded::new(AtomicU64::new(0)),
             lossy,
             aged,
@@ -244,8 +260,8 @@ impl<T: Send + Sync + 'static> Ring<T> {
             table: Table::new(geometry.pages()),
             pages: Pages::new(geometry.pages() + spares, geometry.slots(), options)?,
             holds: Holds::new(),
-            gates: EpochCell::new(Vec::new()),
-            joining: Mutex::new(Vec::new()),
+            gates: EpochCell::new(Gates::default()),
+            joining: Mutex::new(Joining::default()),
             exclusive_taken: AtomicBool::new(false),
             lines: Lines::new(),
         };
@@ -300,7 +316,7 @@ impl<T: Send + Sync + 'static> Body<T> {
     pub(crate) fn skip_to(&self, nth: u64) {
         self.tail.finish(nth);
         let granted = self.granted().at(self.tail.seq(nth));
-        self.granted.store(granted.word(), Relaxed);
+        self.promise.granted.store(granted.word(), Relaxed);
     }
 
     /// One past the last offset claimed (shared producers) or published (an exclusive one, or the one thread that publishes

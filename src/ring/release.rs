@@ -92,11 +92,12 @@
 #![forbid(unsafe_code)]
 
 use std::mem::needs_drop;
+use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::ring::slot::{DROPPED, EMPTY, PUBLISHED, Page};
 use crate::ring::table::Found;
-use crate::ring::{Body, Shared};
+use crate::ring::{Body, Gate};
 use crate::seq::Seq;
 use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use crate::sync::atomic::{AtomicU64, fence};
@@ -113,12 +114,14 @@ pub(super) struct Lines {
     front: CachePadded<AtomicU64>,
     /// Who publishes below it releases what it published.
     late: CachePadded<AtomicU64>,
+    /// The number of a cursor that stood far back when somebody looked.
+    furthest: AtomicU64,
 }
 
 impl Lines {
     pub(super) fn new() -> Self {
         let word = |value| CachePadded::new(AtomicU64::new(value));
-        Self { front: word(0), late: word(ALL) }
+        Self { front: word(0), late: word(ALL), furthest: AtomicU64::new(0) }
     }
 }
 
@@ -237,7 +240,9 @@ impl<T> Body<T> {
     /// The pages that hold the `count` records from `from` on.
     #[inline(never)]
     pub(super) fn release_range(&self, from: Seq, count: u64) {
-        let low = self.lowest_now();
+        // Whoever stands where we came from, or before, has it still to come past, and releases it then (inv. 3).
+        self.past();
+        let Some(low) = self.lowest_above(Some(self.tail.nth(from))) else { return };
         for (number, _, _) in self.geometry.parts(self.tail.nth(from), count) {
             let complete = match self.table.look(number) {
                 Found::Here(physical) => self.release_page(physical, low),
@@ -255,11 +260,21 @@ impl<T> Body<T> {
         if !self.prompt {
             return;
         }
-        let low = self.lowest_now();
+        self.past();
+        // Of many, one who stands far back: all from there on is released when he comes past it, and `late` may be too high.
+        let (bound, sure) = match self.far_back() {
+            Some(bound) => (bound, false),
+            None => (self.lowest_of_all(), true),
+        };
         // ORD(late:B) Relaxed: before the marks are read by the barrier pair.
-        self.lines.late.fetch_max(low, Relaxed);
+        self.lines.late.fetch_max(bound, Relaxed);
         // ORD(sweep:A) SeqCst: `late` before the marks. Pairs with ORD(published:C).
         heavy_barrier();
+        let kept_before = |physical| self.pages.kept_from(physical).is_some_and(|from| from < bound);
+        if !sure && !self.pages.numbers().any(kept_before) {
+            return;
+        }
+        let low = if sure { bound } else { self.lowest_of_all() };
         for physical in self.pages.numbers() {
             self.release_page(physical, low);
         }
@@ -278,27 +293,43 @@ impl<T> Body<T> {
         // ORD(release_page:A) SeqCst: the cursors that made the limit, and `front`, before the second look at the cursors
         // and the look at the hands. Pairs with ORD(in_hand:A), ORD(come_in:A), ORD(past:A).
         fence(SeqCst);
-        let limit = limit.min(self.lowest());
+        let Some(low) = self.lowest_above(Some(from)) else { return true };
+        let limit = limit.min(low);
         let limit = limit.min(self.holds.lowest_hand(|at| self.geometry.page(at) == self.geometry.page(from)));
         self.pages.release(physical, limit)
     }
 
-    /// The lowest cursor, and what the caller stored is known to whoever looks later.
-    fn lowest_now(&self) -> u64 {
+    /// What the caller stored is known to whoever looks at it after we have looked at theirs.
+    fn past(&self) {
         explore();
         // ORD(past:A) SeqCst: our cursor, mark or cleared hand before the others' cursors, hands and marks. Pairs with
         // ORD(past:A), ORD(release_page:A).
         fence(SeqCst);
-        self.lowest()
     }
 
-    /// The lowest cursor, or the floor if that is higher; without any cursor, the end.
-    fn lowest(&self) -> u64 {
-        let end = self.tail.end_seq();
-        let place = |gate: &Shared| self.tail.nth(gate.read().widen(end));
-        self.gates
-            .read(|gates| gates.iter().map(place).min())
-            .map_or_else(|| self.tail.nth(end), |low| low.max(self.floor()))
+    /// Where a cursor stands, for what is released: below the floor nothing is kept for it.
+    fn place_of(&self) -> impl Fn(&Gate) -> u64 {
+        let (end, floor) = (self.tail.end_seq(), self.floor());
+        move |gate| self.tail.nth(gate.read().widen(end)).max(floor)
+    }
+
+    /// The lowest cursor; without any, the end. `None`: somebody stands at `from` or before.
+    fn lowest_above(&self, from: Option<u64>) -> Option<u64> {
+        let (end, place) = (self.tail.end(), self.place_of());
+        self.gates.read(|gates| match gates.lowest_above(from, &self.lines.furthest, place) {
+            ControlFlow::Continue(low) => Some(low.unwrap_or(end)),
+            ControlFlow::Break(()) => None,
+        })
+    }
+
+    fn lowest_of_all(&self) -> u64 {
+        self.lowest_above(None).unwrap_or(0)
+    }
+
+    /// Where one of many cursors stands that stood far back when somebody looked.
+    fn far_back(&self) -> Option<u64> {
+        let place = self.place_of();
+        self.gates.read(|gates| gates.far_back(&self.lines.furthest).map(|gate| place(gate)))
     }
 
     /// A cursor has been put on the list: where nobody comes in below.

@@ -18,6 +18,7 @@ pub mod epoch;
 pub mod eventfd;
 pub mod futex;
 pub mod hint;
+pub mod trie;
 
 /// Atomic types and fences.
 pub mod atomic {

@@ -7,6 +7,7 @@ mod memory;
 mod readers;
 mod records;
 mod release;
+mod release_storm;
 mod seal;
 mod staging;
 mod storm;

@@ -4,8 +4,7 @@
 use super::{Pen, everywhere};
 use crate::ring::{Gate, Options, Peek, Producers, Reader, Ring, Start};
 use crate::seq::{Capacity, Geometry, Seq};
-use crate::sync::atomic::{AtomicBool, AtomicU8, Ordering};
-use crate::sync::{Arc, Mutex, lock, thread};
+use crate::sync::{Arc, Mutex, lock};
 use std::collections::BTreeSet;
 
 /// Which records have been dropped, in order.
@@ -44,8 +43,9 @@ struct Bench {
     geometry: Geometry,
     bin: Bin,
     groups: Vec<Group>,
-    /// How many of them there have been at a time.
+    /// How many of them there have been at a time, and how many there may be.
     most: usize,
+    limit: usize,
     first: u64,
     published: u64,
     /// All below this have been dropped; of the others, those that have been, and those that should have been.
@@ -62,7 +62,21 @@ impl Bench {
         let (bin, groups) = (Bin::default(), Vec::new());
         let (below, dropped, expected) = (0, BTreeSet::new(), BTreeSet::new());
         let dice = first.wrapping_add(capacity as u64 * 977);
-        Self { ring, pen, geometry, bin, groups, most: 0, first, published: 0, below, dropped, expected, dice }
+        Self {
+            ring,
+            pen,
+            geometry,
+            bin,
+            groups,
+            most: 0,
+            limit: 4,
+            first,
+            published: 0,
+            below,
+            dropped,
+            expected,
+            dice,
+        }
     }
 
     fn roll(&mut self, sides: u64) -> u64 {
@@ -105,9 +119,12 @@ impl Bench {
 
     fn publish(&mut self) {
         let value = Noisy(self.published, self.bin.clone());
-        match self.pen.push(value) {
+        let listening = self.groups.iter().filter(|group| !group.deleted && group.gate.holds_back());
+        let low = listening.map(|group| self.nth(group.gate.position())).min().unwrap_or(self.published);
+        let stored = self.pen.push(value);
+        assert_eq!(stored.is_ok(), self.published - low < self.ring.capacity().get(), "room is where there is some");
+        match stored {
             Ok(at) => {
-                assert_eq!(self.nth(at), self.published);
                 self.ring.published(at, 1);
                 self.published += 1;
             }
@@ -217,7 +234,7 @@ impl Bench {
                 self.publish_all(count);
                 "a batch"
             }
-            5 if self.groups.len() < 4 => {
+            5 if self.groups.len() < self.limit => {
                 self.join();
                 "a join"
             }
@@ -270,104 +287,28 @@ fn what_everybody_is_past_is_dropped_at_once_and_nothing_else() {
     }
 }
 
-/// A record with memory of its own, counted when it goes.
-struct Heavy(String, Arc<Vec<AtomicU8>>);
-
-impl Heavy {
-    fn number(&self) -> usize {
-        self.0.parse().unwrap()
-    }
-}
-
-impl Drop for Heavy {
-    fn drop(&mut self) {
-        assert_eq!(self.1[self.number()].fetch_add(1, Ordering::Relaxed), 0, "{} was dropped twice", self.0);
-    }
-}
-
-/// Reads and commits what is there; how many records.
-fn run(ring: &Ring<Heavy>, gate: &Gate, reader: &mut Reader<Heavy>) -> u64 {
-    let (at, epoch) = gate.snapshot();
-    reader.jump(at);
-    let (to, read) = match reader.peek(3) {
-        Peek::Ready(run) => {
-            run.iter().for_each(|record| assert_eq!(record.1[record.number()].load(Ordering::Relaxed), 0));
-            (at.plus(run.len() as u64), true)
-        }
-        Peek::Pending => return 0,
-        Peek::Lapped { earliest } => (earliest, false),
-    };
-    if read {
-        reader.advance(to);
-    }
-    let committed = gate.commit(epoch, at, to);
-    ring.release(at, to);
-    if committed.is_ok() { to.since(at) } else { 0 }
-}
-
-/// Two producers, two groups that stay, and one that comes, is moved and goes.
-fn storm(capacity: usize, lossy: bool, each: usize) {
-    let options = Options::new(Capacity::new(capacity).unwrap(), Producers::Shared);
-    let ring = Ring::<Heavy>::new(Options { prompt: true, lossy, ..options }).unwrap();
-    let counts: Arc<Vec<_>> = Arc::new((0..2 * each).map(|_| AtomicU8::new(0)).collect());
-    let join = || {
-        let gate = if lossy { ring.follow(Start::Earliest, 0) } else { ring.join(Start::Earliest, 0) };
-        ring.sweep();
-        let reader = ring.reader(gate.position()).covered_by(gate.clone());
-        (gate, reader)
-    };
-    let (stay, over) = ([join(), join()], AtomicBool::new(false));
-    let publish = |from: usize| {
-        for n in from..from + each {
-            let mut value = Heavy(n.to_string(), counts.clone());
-            loop {
-                match ring.try_push(value) {
-                    Ok(at) => break ring.published(at, 1),
-                    Err(refused) => value = refused.value,
-                }
-                thread::yield_now();
-            }
-        }
-    };
-    thread::scope(|scope| {
-        let publish = &publish;
-        let producers = [0, each].map(|from| scope.spawn(move || publish(from)));
-        for (gate, mut reader) in stay {
-            let (ring, over) = (&ring, &over);
-            scope.spawn(move || {
-                while !over.load(Ordering::Acquire) || gate.position().precedes(ring.end()) {
-                    if run(ring, &gate, &mut reader) == 0 {
-                        thread::yield_now();
-                    }
-                }
-            });
-        }
-        for turn in 0.. {
-            if producers.iter().all(|producer| producer.is_finished()) {
-                break;
-            }
-            let (gate, mut reader) = join();
-            run(&ring, &gate, &mut reader);
-            ring.seek(&gate, if turn % 2 == 0 { ring.end() } else { ring.earliest() });
-            ring.sweep();
-            run(&ring, &gate, &mut reader);
-            ring.leave(&gate);
-            ring.sweep();
-        }
-        over.store(true, Ordering::Release);
-    });
-    let late = counts.iter().position(|count| count.load(Ordering::Relaxed) != 1);
-    assert_eq!(late, None, "not dropped, though everybody is past it");
-}
-
-// B-10
+// The same among so many that nobody looks at all of them who need not.
 #[test]
-fn in_a_storm_every_record_is_dropped_once_and_none_is_late() {
-    // Where producers wait at each record for groups that wait for a processor, few will do.
-    let (capacities, many, few): (&[usize], _, _) =
-        if cfg!(miri) { (&[1, 3], 12, 12) } else { (&[1, 2, 3, 64], 5_000, 200) };
-    for &capacity in capacities {
-        storm(capacity, true, many);
-        storm(capacity, false, if capacity < 64 { few } else { many });
+fn among_very_many_too() {
+    const STEPS: usize = if cfg!(miri) { 30 } else { 2_500 };
+    for (producers, lossy) in [(Producers::Exclusive, false), (Producers::Shared, false), (Producers::Shared, true)] {
+        for capacity in [1, 7, 300] {
+            let mut bench = Bench::new(capacity, producers, 0, lossy);
+            (bench.limit, bench.most) = (50, 50);
+            (0..45).for_each(|_| bench.join());
+            for _ in 0..STEPS {
+                let what = bench.step();
+                bench.check(what);
+                // All by turns: as when everybody gets what was published.
+                for index in (0..bench.groups.len()).rev().filter(|_| what == "a batch") {
+                    if bench.groups[index].in_hand.is_none() {
+                        bench.take(index, 300);
+                    }
+                    bench.settle(index);
+                    bench.check("a turn");
+                }
+            }
+            bench.end();
+        }
     }
 }
