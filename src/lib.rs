@@ -39,7 +39,8 @@ pub use broker::Select;
 pub use broker::{
     Account, BatchError, Behind, Broker, BrokerConfig, BrokerState, CAPACITY_MAX, Crc32, CreateError, DrainError, Full,
     Group, JavaString, Key, Limiting, LookupError, Member, NewMember, PARTITIONS_MAX, PartitionStats, Partitioner,
-    Producer, PublishCounts, PublishError, Published, Share, Stall, StalledBy, Sticky, Topic, TopicConfig, WaitError,
+    Producer, PublishCounts, PublishError, Published, Share, Stall, StalledBy, Sticky, Subscription, SubscriptionError,
+    Topic, TopicConfig, WaitError,
 };
 #[cfg(not(ringlog_loom))]
 pub use broker::{BrokerDescription, GroupDescription, TopicDescription, WhyFull};

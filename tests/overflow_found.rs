@@ -123,6 +123,27 @@ fn a_seek_makes_room_where_the_newest_are_dropped() {
     assert!(stats.balances());
 }
 
+// C-12: and no more room than that.
+#[test]
+fn what_a_seek_leaves_waiting_keeps_its_place() {
+    for most in 2..=4_u64 {
+        let (broker, manual, seen) = (Broker::new(), Manual::new(1), Seen::default());
+        let topic = broker.create_topic("t", TopicConfig::new().capacity(16)).unwrap();
+        let newest = GroupConfig::latest().overflow(Overflow::drop_newest(most as usize));
+        let group = topic.group("g", newest).unwrap();
+        (0..most).for_each(|n| _ = topic.publish(n).unwrap());
+        group.seek(0, SeekTo::Offset(1)).unwrap();
+        (10..14).for_each(|n| _ = topic.publish(n).unwrap());
+        assert_eq!((group.stats().waiting(), group.stats().dropped()), (most, 3));
+        group.member("m").run(&manual).subscribe(keeper(&seen)).unwrap();
+        manual.run(100);
+        assert_eq!(*seen.lock().unwrap(), (1..most).chain([10]).collect::<Vec<_>>());
+        (20..30).for_each(|n| _ = topic.publish(n).unwrap());
+        assert_eq!(group.stats().waiting(), most);
+        assert!(group.stats().balances());
+    }
+}
+
 /// A key whose destructor panics.
 #[derive(PartialEq, Eq, Hash)]
 struct Sharp(u64);

@@ -48,6 +48,16 @@ impl<T: Send + Sync + 'static> Topic<T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn group(&self, name: &str, config: GroupConfig<T>) -> Result<Group<T>, GroupError> {
+        self.group_unless(name, config.clone(), |there| there.check(&config))
+    }
+
+    /// The group of that name if `refuse` lets it pass, made by `config` if there is none.
+    pub(super) fn group_unless(
+        &self,
+        name: &str,
+        config: GroupConfig<T>,
+        mut refuse: impl FnMut(&Inner<T>) -> Result<(), GroupError>,
+    ) -> Result<Group<T>, GroupError> {
         let core = &*self.0;
         let closed = || GroupError::Closed { topic: core.name.clone(), group: name.into() };
         if core.life.state() != BrokerState::Open {
@@ -67,7 +77,7 @@ impl<T: Send + Sync + 'static> Topic<T> {
                 Inner::new(GroupSpec { found, ..self.spec(name, config.clone()) })
             };
             // One that is just going does not go by its settings any more.
-            let accept = |there: &Inner<T>| if there.is_retired() { Ok(()) } else { there.check(&config) };
+            let accept = |there: &Inner<T>| if there.is_retired() { Ok(()) } else { refuse(there) };
             match core.groups.get_or_make(name, accept, make, closed) {
                 Err(_) if gone => {} // it was there, and was deleted before we had it
                 Ok(inner) if made => break core.look_after(&inner).map(|()| inner)?,

@@ -37,4 +37,29 @@ impl<T: Send + Sync + 'static> Group<T> {
     pub fn lag_time_of(&self, partition: u32) -> Result<Option<Duration>, ControlError> {
         self.inner().lag_time_of(partition)
     }
+
+    /// How old the oldest record is that waits, over all partitions, by the broker's clock: that is published, and neither handed
+    /// over nor lost to this group. Zero if none does; `None` on topics without [timestamps](crate::TopicConfig::timestamps).
+    ///
+    /// With [`LaneStats::waiting`](crate::LaneStats::waiting) it says how a subscriber's mailbox is, in records and in time. In a
+    /// [work queue](crate::Order::Shared) it is the oldest that is not done, if any waits.
+    ///
+    /// ```
+    /// use ringlog::{Broker, BrokerConfig, GroupConfig, ManualClock, Overflow, Timestamps, TopicConfig};
+    /// use std::{sync::Arc, time::Duration};
+    ///
+    /// let clock = Arc::new(ManualClock::new());
+    /// let broker = Broker::with(BrokerConfig::new().clock(clock.clone()));
+    /// let topic = broker.create_topic("prices", TopicConfig::<u64>::new().timestamps(Timestamps::Exact))?;
+    /// let chart = topic.group("chart", GroupConfig::latest().overflow(Overflow::drop_oldest(2)))?;
+    /// for price in 0..5 {
+    ///     topic.publish(price)?;
+    ///     clock.advance(Duration::from_secs(1));
+    /// }
+    /// assert_eq!((chart.stats().waiting(), chart.waiting_time()), (2, Some(Duration::from_secs(2))));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn waiting_time(&self) -> Option<Duration> {
+        self.inner().waiting_time()
+    }
 }

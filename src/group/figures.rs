@@ -30,6 +30,8 @@ pub(super) struct View {
     committed: Seq,
     end: Seq,
     pending: u64,
+    /// How many of them are in a handler's hand, where that is known.
+    in_hand: u64,
     /// What is lost and nobody has noticed yet.
     missed: Missed,
 }
@@ -77,7 +79,7 @@ impl<T: Send + Sync + 'static> Lane<T> {
             Some(shared) => shared.claims.pending(end),
             None => end.since(committed) - missed.overwritten - missed.expired,
         };
-        View { committed, end, pending, missed }
+        View { committed, end, pending, in_hand: taken.since(committed), missed }
     }
 
     pub(super) fn stats(&self) -> LaneStats {
@@ -89,7 +91,7 @@ impl<T: Send + Sync + 'static> Lane<T> {
         let Counters { acked, dead, retried, refused, late, lapsed, replayed, skipped, expired, .. } = &*self.counters;
         let Counters { dropped, conflated, .. } = &*self.counters;
         let word = self.word.load();
-        let View { committed, end, pending, missed } = self.view();
+        let View { committed, end, pending, in_hand, missed } = self.view();
         let (overwritten, shed, merged) = sort(self.own.as_ref(), missed.overwritten);
         let (in_flight, too_late, expired_there) = self.in_flight(committed);
         let none = Tally::default();
@@ -110,6 +112,7 @@ impl<T: Send + Sync + 'static> Lane<T> {
             conflated: conflated.get() + merged,
             expired: expired.get() + missed.expired,
             pending: pending + self.redrives.len(),
+            waiting: pending.saturating_sub(in_hand.max(in_flight)) + self.redrives.len(),
             in_flight,
             leases_expired: expired_there + lapsed.get() + tally.leases_expired.get() + letters.leases_expired.get(),
             stragglers: self.shared.as_ref().map_or(0, |shared| shared.claims.behind_done()),

@@ -18,6 +18,27 @@ impl<T: Send + Sync + 'static> Lane<T> {
         Some(oldest.map_or(Duration::ZERO, |oldest| now - oldest))
     }
 
+    /// How old the oldest record is that waits: is published, and neither handed over nor lost. Zero if none is. `None` where
+    /// records have no times.
+    fn waiting_time(&self, now: Time) -> Option<Duration> {
+        if !self.log.has_times() {
+            return None;
+        }
+        let oldest = match &self.newest {
+            _ if self.over.get().is_some() => None,
+            Some(newest) => newest.oldest(),
+            None if self.stats().waiting == 0 => None,
+            None => {
+                let end = self.log.end(); // first: see `view`
+                let (committed, taken) = self.gate.places();
+                let behind_hand = taken.later(committed.plus(self.in_flight(committed).0));
+                self.log.time_of(self.line(behind_hand, end).unwrap_or(behind_hand))
+            }
+        };
+        let oldest = oldest.into_iter().chain(self.redrives.oldest()).min();
+        Some(oldest.map_or(Duration::ZERO, |oldest| now - oldest))
+    }
+
     /// How old the oldest record is that keeps the cursor where it is; zero if none does. `None` where records have no times.
     fn oldest_unacked_age(&self, now: Time) -> Option<Duration> {
         let oldest = self.log.has_times().then(|| self.log.time_of(self.gate.position()))?;
@@ -36,6 +57,13 @@ impl<T: Send + Sync + 'static> Group<T> {
     /// The same of one partition.
     pub fn lag_time_of(&self, partition: u32) -> Result<Option<Duration>, ControlError> {
         Ok(self.lane(partition)?.lag_time(self.clock.now()))
+    }
+
+    /// How old the oldest record is that waits, over all partitions; zero if none does. `None` where records have no times. In a
+    /// work queue what is in hand counts, if it lies before the first that waits.
+    pub fn waiting_time(&self) -> Option<Duration> {
+        let now = self.clock.now();
+        self.lanes.iter().filter_map(|lane| lane.waiting_time(now)).max()
     }
 
     /// How old the oldest record is that keeps the cursor of the gate `tag` where it is; zero if none does. `None` where

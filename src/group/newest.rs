@@ -13,10 +13,18 @@
 //!
 //! | label    | operation     | order   | why this much, and why no more                                  |
 //! |----------|---------------|---------|-----------------------------------------------------------------|
-//! | clones:A | put, add      | Relaxed | before the number of what was shown, which is released          |
+//! | clones:A | put, add      | Release | the time of what was put; pairs with clones:E                   |
 //! | clones:B | done, add     | Relaxed | a figure                                                        |
 //! | clones:C | done, load    | Acquire | what is asked next is not older; pairs with nothing: a load     |
 //! | clones:D | put, load     | Relaxed | behind the number of what was shown, which was acquired         |
+//! | clones:E | put, load     | Acquire | the time of what was put; pairs with clones:A                   |
+//! | clones:F | a time, store | Relaxed | before clones:A; its place was popped, which the queue orders    |
+//! | clones:G | a time, load  | Relaxed | behind clones:E; what waits keeps its place while the front is locked |
+//! | clones:H | put, load     | Relaxed | by the holder of the baton, who alone changes it                 |
+//! | ahead:A  | ahead, store  | Relaxed | before the pop; who misses it saw the queue as it was before the cursor was moved |
+//! | ahead:B  | ahead, store  | Relaxed | as above, after the take                                        |
+//! | ahead:D  | ahead, store  | Relaxed | as above                                                        |
+//! | ahead:C  | ahead, load   | Relaxed | compared only                                                   |
 #![forbid(unsafe_code)]
 
 use super::Group;
@@ -33,8 +41,9 @@ use crate::log::{self, Door, Log, Outlet};
 use crate::ring::{Gate, TimeOf};
 use crate::seq::Seq;
 use crate::sync::atomic::AtomicU64;
-use crate::sync::atomic::Ordering::{Acquire, Relaxed};
+use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::sync::{Arc, Mutex, lock};
+use crate::time::Time;
 use crossbeam_queue::ArrayQueue;
 use std::collections::VecDeque;
 use std::sync::OnceLock;
@@ -51,6 +60,10 @@ impl<T> Waiting<T> {
     pub(super) fn lent(&self) -> Lent<'_, T> {
         Lent::Clone(&self.value, self.at, TimeOf::of(&self.time))
     }
+
+    fn lent_time(&self) -> Option<Time> {
+        TimeOf::of(&self.time).get().map(Time::from_nanos)
+    }
 }
 
 /// See the module.
@@ -62,6 +75,11 @@ pub(super) struct Newest<T> {
     /// How many were put into the queue, and how many of them are done with. What is between waits, or is in hand.
     put: AtomicU64,
     done: AtomicU64,
+    /// When what waits in the queue was published: the nth that was put there in place n modulo their number. Empty where
+    /// records have no times.
+    times: Box<[AtomicU64]>,
+    /// How many of those that wait stand before the queue, and not in it.
+    ahead: AtomicU64,
     /// What was there when the group was closed.
     left: OnceLock<Vec<Waiting<T>>>,
 }
@@ -69,8 +87,18 @@ pub(super) struct Newest<T> {
 /// What stands before the queue. Only who moves the cursor puts more than one there.
 struct Front<T> {
     waiting: VecDeque<Waiting<T>>,
+    /// How many have left the queue.
+    popped: u64,
     /// Nothing more is taken before so much has been shown: so much had been published when the lane came for it.
     upto: Option<Seq>,
+}
+
+impl<T> Front<T> {
+    fn pop(&mut self, queue: &ArrayQueue<Waiting<T>>) -> Option<Waiting<T>> {
+        let popped = queue.pop();
+        self.popped += u64::from(popped.is_some());
+        popped
+    }
 }
 
 /// What a lane finds that comes for the next one.
@@ -84,13 +112,15 @@ enum Found<T> {
 
 impl<T: Send + Sync + 'static> Outlet<T> for Newest<T> {
     fn offer(&self, at: Seq, value: &T, time: Option<u64>) {
-        if !self.door.lets_in(at) || self.queue.is_full() {
+        if !self.door.lets_in(at) || self.is_full() {
             return;
         }
         let Ok(value) = contain(|| (self.clone)(value)) else { return };
+        // Only the holder of the baton puts anything there: so there is room still.
+        self.note_time(time);
         if self.queue.push(Waiting { at, value, time: time.map(AtomicU64::new) }).is_ok() {
-            // ORD(clones:A) Relaxed: before the number of what was shown, which is released.
-            self.put.fetch_add(1, Relaxed);
+            // ORD(clones:A) Release: the time of what was put. Pairs with ORD(clones:E).
+            self.put.fetch_add(1, Release);
         }
         if self.door.is_shut() {
             self.empty();
@@ -106,9 +136,11 @@ impl<T: Send + Sync + 'static> Newest<T> {
             queue: ArrayQueue::new(*most),
             clone: *clone,
             door: Door::default(),
-            front: Mutex::new(Front { waiting: VecDeque::new(), upto: None }),
+            front: Mutex::new(Front { waiting: VecDeque::new(), popped: 0, upto: None }),
             put: AtomicU64::new(0),
             done: AtomicU64::new(0),
+            times: (0..if log.has_times() { *most } else { 0 }).map(|_| AtomicU64::new(0)).collect(),
+            ahead: AtomicU64::new(0),
             left: OnceLock::new(),
         });
         log.show_to(newest.clone());
@@ -126,11 +158,16 @@ impl<T: Send + Sync + 'static> Newest<T> {
         loop {
             let found = {
                 let mut front = lock(&self.front);
-                match front.waiting.pop_front() {
+                let found = front.waiting.pop_front();
+                if found.is_some() && front.waiting.is_empty() {
+                    // ORD(ahead:B) Relaxed: it does not wait any more.
+                    self.ahead.store(0, Relaxed);
+                }
+                match found {
                     None if log.shown().precedes(*front.upto.get_or_insert_with(|| log.end())) => return Found::NotYet,
                     None => {
                         front.upto = None;
-                        self.queue.pop()
+                        front.pop(&self.queue)
                     }
                     found => found,
                 }
@@ -176,6 +213,37 @@ impl<T: Send + Sync + 'static> Newest<T> {
         self.put.load(Relaxed)
     }
 
+    fn is_full(&self) -> bool {
+        // ORD(ahead:C) Relaxed: compared only.
+        self.queue.len() as u64 + self.ahead.load(Relaxed) >= self.queue.capacity() as u64
+    }
+
+    /// When the next one is put into the queue, that was published.
+    fn note_time(&self, time: Option<u64>) {
+        // ORD(clones:H) Relaxed: only who has the baton changes it.
+        let place = self.put.load(Relaxed) % (self.times.len() as u64).max(1);
+        if let (Some(time), Some(noted)) = (time, self.times.get(place as usize)) {
+            // ORD(clones:F) Relaxed: before the addition, which releases it.
+            noted.store(time, Relaxed);
+        }
+    }
+
+    /// When the first that waits was published; `None` if nothing does, or records have no times.
+    pub(super) fn oldest(&self) -> Option<Time> {
+        if let Some(left) = self.left.get() {
+            return left.first()?.lent_time();
+        }
+        let front = lock(&self.front);
+        if let Some(first) = front.waiting.front() {
+            return first.lent_time();
+        }
+        // ORD(clones:E) Acquire: the time of what was put. Pairs with ORD(clones:A).
+        let waits = front.popped < self.put.load(Acquire);
+        let noted = self.times.get((front.popped % (self.times.len() as u64).max(1)) as usize);
+        // ORD(clones:G) Relaxed: behind the load above, which acquired it.
+        noted.filter(|_| waits).map(|noted| Time::from_nanos(noted.load(Relaxed)))
+    }
+
     /// The cursor was moved to `to`: what waits before it gives its place away.
     pub(super) fn passed_over(&self, to: Seq) {
         let mut gone = Vec::new();
@@ -184,9 +252,16 @@ impl<T: Send + Sync + 'static> Newest<T> {
             front.upto = None;
             let (before, mut behind) = partition(std::mem::take(&mut front.waiting), to);
             gone.extend(before);
+            // ORD(ahead:A) Relaxed: before the pop. Until we are through, one more is counted than waits, and no room is found
+            // that was not there before.
+            self.ahead.store(u64::from(behind.is_empty()), Relaxed);
             while behind.is_empty() {
-                let Some(waiting) = self.queue.pop() else { break };
+                let Some(waiting) = front.pop(&self.queue) else { break };
                 if waiting.at.precedes(to) { gone.push(waiting) } else { behind.push_back(waiting) }
+            }
+            if behind.is_empty() {
+                // ORD(ahead:D) Relaxed: nothing stands there.
+                self.ahead.store(0, Relaxed);
             }
             front.waiting = behind;
         }

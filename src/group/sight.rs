@@ -226,7 +226,8 @@ impl<T: Send + Sync + 'static> Group<T> {
         if kept.any(|letter| letter.offset() == offset) {
             return Delivery::Dead;
         }
-        let all_told = stats.dead == dead && stats.skipped + stats.expired + stats.replayed == 0;
+        let gone = stats.skipped + stats.expired + stats.dropped + stats.conflated;
+        let all_told = stats.dead == dead && gone + stats.replayed == 0;
         if all_told { Delivery::Acked } else { Delivery::Passed }
     }
 

@@ -125,6 +125,9 @@ pub struct LaneStats {
     /// Records that are not done yet: those in a handler's hands, those retained behind them, and letters queued to be handed
     /// over again.
     pub pending: u64,
+    /// Of these the ones that wait: nobody has them in hand. In a group with an [overflow](crate::GroupConfig::overflow) of its own this
+    /// is what is in its mailbox; in others what a handler has in hand may count as waiting.
+    pub waiting: u64,
     /// Records from the cursor on that a [`Consumer`](crate::Consumer) was handed and has not settled: what is handed out next is
     /// `committed + in_flight`. In a group with [`Order::Shared`](crate::Order::Shared), records in handlers' hands; in other groups
     /// 0 where handlers do it.
@@ -235,6 +238,11 @@ impl GroupStats {
     /// Records not done yet.
     pub fn lag(&self) -> u64 {
         self.sum(LaneStats::lag)
+    }
+
+    /// Records that are not done and in nobody's hand.
+    pub fn waiting(&self) -> u64 {
+        self.sum(|lane| lane.waiting)
     }
 
     /// Records that consumers were handed and have not settled.
