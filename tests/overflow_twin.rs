@@ -91,6 +91,31 @@ impl Real {
     }
 }
 
+impl Real {
+    /// As [`take`](Self::take), where others are to be left alone: when nothing came of it, the group pauses all the same.
+    fn take_one(&self) -> Option<u64> {
+        let taken = self.take();
+        self.group.pause();
+        taken
+    }
+}
+
+/// The books, at a quiet point.
+fn balance(real: &Real, twin: &Twin) -> Result<(), TestCaseError> {
+    let stats = real.group.stats();
+    prop_assert!(stats.balances(), "{:?}", stats);
+    if twin.rule != Rule::LatestBy {
+        prop_assert_eq!(
+            (stats.waiting(), stats.dropped()),
+            (twin.waiting.len() as u64, twin.dropped),
+            "{:?}",
+            twin.rule
+        );
+        prop_assert_eq!(stats.conflated(), twin.conflated);
+    }
+    Ok(())
+}
+
 fn overflow(rule: Rule, most: usize) -> Overflow<u64> {
     match rule {
         Rule::Block => Overflow::block(most),
@@ -159,6 +184,74 @@ fn check(rule: Rule, most: usize, retain: Retain, ops: &[Op]) -> Result<(), Test
     Ok(())
 }
 
+/// Every rule on one topic, twice over where that makes a difference: who is taken from, and what was published, are chosen at random.
+fn check_all(most: usize, retain: Retain, ops: &[(u8, Op)]) -> Result<(), TestCaseError> {
+    let (broker, manual) = (Broker::new(), Manual::new(1));
+    let config = TopicConfig::new().capacity(1_024).retain(retain).block(Some(Duration::ZERO));
+    let topic = broker.create_topic("t", config).unwrap();
+    let rules = [Rule::Block, Rule::Oldest, Rule::Newest, Rule::Latest, Rule::LatestBy, Rule::Oldest, Rule::Newest];
+    let sizes = [most, most, most, 1, most, 5 - most, 5 - most];
+    let pairs = (0..).zip(rules).zip(sizes).map(|((nth, rule), most)| {
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let config = GroupConfig::latest().overflow(overflow(rule, most));
+        let group = topic.group(&format!("{nth}"), config).unwrap();
+        let (kept, own) = (seen.clone(), group.clone());
+        let keep = move |record: &Record<'_, u64>| {
+            own.pause();
+            kept.lock().unwrap().push(**record);
+        };
+        group.pause();
+        group.member("m").run(&manual).subscribe(keep).unwrap();
+        let real = Real { group, manual: manual.clone(), seen };
+        (real, Twin { rule, most, waiting: VecDeque::new(), dropped: 0, conflated: 0 })
+    });
+    let mut pairs: Vec<(Real, Twin)> = pairs.collect();
+    let mut next = 0;
+    for (who, op) in ops {
+        let who = usize::from(*who) % pairs.len();
+        let room = most - pairs[0].1.waiting.len(); // the one that blocks
+        match op {
+            Op::Publish(count) => {
+                for nth in 0..usize::from(*count) {
+                    prop_assert_eq!(topic.publish(next).is_ok(), nth < room);
+                    if nth < room {
+                        pairs.iter_mut().for_each(|(_, twin)| assert!(twin.publish(next)));
+                        next += 1;
+                    }
+                }
+            }
+            Op::Batch(count) => {
+                let batch = next..next + usize::from(*count).min(room) as u64;
+                prop_assert!(topic.publish_batch(batch.clone()).is_ok());
+                for value in batch.clone() {
+                    pairs.iter_mut().for_each(|(_, twin)| assert!(twin.publish(value)));
+                }
+                next = batch.end;
+            }
+            Op::Take => {
+                let (real, twin) = &mut pairs[who];
+                prop_assert_eq!(real.take_one(), twin.take());
+            }
+            Op::TakeAll => {
+                for who in [0, who] {
+                    let (real, twin) = &mut pairs[who];
+                    loop {
+                        let (got, want) = (real.take_one(), twin.take());
+                        prop_assert_eq!(got, want);
+                        if got.is_none() {
+                            break;
+                        }
+                    }
+                }
+            }
+        }
+        for (real, twin) in &pairs {
+            balance(real, twin)?;
+        }
+    }
+    Ok(())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -173,5 +266,19 @@ proptest! {
         ops in prop::collection::vec(op(), 1..60),
     ) {
         check(rule, most, retain, &ops)?;
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
+
+    // C-11, C-12, C-13, C-32, X23: all rules on one topic, each with its own books, which balance at every quiet point.
+    #[test]
+    fn mailboxes_of_every_rule_on_one_topic_do_what_their_models_do(
+        most in 1..=4_usize,
+        retain in prop_oneof![Just(Retain::Recent), Just(Retain::Unacked)],
+        ops in prop::collection::vec((any::<u8>(), op()), 1..80),
+    ) {
+        check_all(most, retain, &ops)?;
     }
 }
