@@ -25,6 +25,9 @@ mod broker;
 // L5: adapters
 #[cfg(not(ringlog_loom))]
 mod adapter;
+#[cfg(ringlog_loom)]
+#[path = "adapter/models.rs"]
+mod adapter;
 // L6: what users' tests want
 #[cfg(all(feature = "testing", not(ringlog_loom)))]
 pub mod testing;
@@ -32,7 +35,7 @@ pub mod testing;
 #[cfg(all(target_os = "linux", feature = "eventfd", not(ringlog_loom)))]
 pub use adapter::EventFd;
 #[cfg(not(ringlog_loom))]
-pub use adapter::{Manual, Stepped, Stranded, Worker, WorkerConfig, WorkerError};
+pub use adapter::{Manual, Pool, PoolConfig, PoolError, Stepped, Stranded, Worker, WorkerConfig, WorkerError};
 #[cfg(not(ringlog_loom))]
 pub use broker::Select;
 #[cfg(not(ringlog_loom))]
@@ -91,5 +94,8 @@ pub mod internals {
     }
     pub mod group {
         pub use crate::group::*;
+    }
+    pub mod pool {
+        pub use crate::adapter::{crew, hand, turn};
     }
 }

@@ -6,6 +6,7 @@ pub mod exchange;
 pub mod judge;
 pub mod latency;
 pub mod machine;
+pub mod many;
 pub mod ours;
 pub mod peers;
 pub mod rounds;

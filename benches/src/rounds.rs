@@ -17,6 +17,8 @@ pub enum Who {
     Crossbeam,
     /// `tokio::sync::broadcast`.
     Broadcast,
+    /// `tokio::sync::mpsc` with a task for each.
+    Tasks,
     /// Shown beside the others, never a measure for a bound.
     Aside,
 }

@@ -10,7 +10,7 @@ use super::rng::Rng;
 use super::visit::{Losses, Visit};
 use crate::group::contain::drop_contained;
 use crate::group::context::Id;
-use crate::group::{Executor, Place, PlaceError, Run, Seat, Step, Task, Turn};
+use crate::group::{Executor, Place, PlaceError, Reserved, Run, Seat, Step, Task, Turn};
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Arc, Mutex, MutexGuard};
 use crate::time::{Clock, Time};
@@ -363,11 +363,17 @@ impl ManualSeat {
 }
 
 impl Executor for Manual {
+    fn reserve(&self) -> Box<dyn Reserved> {
+        Box::new(self.clone())
+    }
+}
+
+impl Reserved for Manual {
     fn seat(&self) -> Arc<dyn Seat> {
         self.0.seat.clone()
     }
 
-    fn place(&self, task: Box<dyn Task>) -> Result<(), PlaceError> {
+    fn place(self: Box<Self>, task: Box<dyn Task>) -> Result<(), PlaceError> {
         let clock = task.clock().clone();
         let mut state = self.lock();
         let known = state.clock.get_or_insert_with(|| clock.clone());

@@ -2,7 +2,7 @@
 //! handler that hangs hurts whatever shares its worker.
 #![forbid(unsafe_code)]
 
-use crate::group::{Ends, Executor, Inbox, PlaceError, Run, Seat, Task, drive};
+use crate::group::{Ends, Executor, Inbox, Reserved, Run, drive};
 use crate::sync::{Arc, Mutex, affinity::pin_this_thread, thread};
 use std::fmt;
 
@@ -189,12 +189,8 @@ impl Worker {
 }
 
 impl Executor for Worker {
-    fn seat(&self) -> Arc<dyn Seat> {
-        self.0.inbox.clone()
-    }
-
-    fn place(&self, task: Box<dyn Task>) -> Result<(), PlaceError> {
-        self.0.inbox.push(task)
+    fn reserve(&self) -> Box<dyn Reserved> {
+        Box::new(self.0.inbox.clone())
     }
 }
 

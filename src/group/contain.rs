@@ -5,7 +5,7 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Runs `code`; a panic comes back as its message.
-pub(super) fn contain<R>(code: impl FnOnce() -> R) -> Result<R, String> {
+pub(crate) fn contain<R>(code: impl FnOnce() -> R) -> Result<R, String> {
     catch_unwind(AssertUnwindSafe(code)).map_err(message_of)
 }
 

@@ -4,6 +4,7 @@
 //! so that a closing broker can tell its handlers' publishes from those of others.
 #![forbid(unsafe_code)]
 
+use super::executor::Seat;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use std::cell::{Cell, RefCell};
 
@@ -40,6 +41,8 @@ pub struct Here {
 
 thread_local! {
     static HERE: Cell<Option<Here>> = const { Cell::new(None) };
+    /// The threads that this one is of, if it is one of several that share tasks.
+    static CREW: Cell<Option<Id>> = const { Cell::new(None) };
     /// Those further out, where one is inside of several.
     static OUTER: RefCell<Vec<Here>> = const { RefCell::new(Vec::new()) };
 }
@@ -47,6 +50,21 @@ thread_local! {
 /// Who is stepping a lane on this thread; `None` outside handlers.
 pub fn current() -> Option<Here> {
     HERE.try_with(Cell::get).ok().flatten()
+}
+
+/// Says that this thread is one of those that `crew` is the identity of.
+pub fn belong_to(crew: Id) {
+    let _ = CREW.try_with(|cell| cell.set(Some(crew)));
+}
+
+/// Whether what steps for `seat` may need this very thread: it steps for it now, or is one of those that do.
+pub(super) fn steps(seat: &dyn Seat) -> bool {
+    any(|here| here.executor == seat.executor()) || lends(seat)
+}
+
+/// Whether this thread is one of several that step for `seat`.
+pub(super) fn lends(seat: &dyn Seat) -> bool {
+    seat.shares().is_some_and(|crew| CREW.try_with(Cell::get).ok().flatten() == Some(crew))
 }
 
 /// Whether `is` says so of what this thread is stepping, or of what that was called from by [`enter_too`].

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 use super::context::Id;
+use crate::log::Log;
 use crate::sync::Arc;
 use crate::time::{Clock, Time};
 use crate::wait::{Event, WaitPolicy};
@@ -60,6 +61,18 @@ pub struct Place {
     pub partition: u32,
 }
 
+/// Where lanes get their data from.
+pub trait Origin: Send + Sync {
+    /// What is notified when there is more.
+    fn event(&self) -> &Event;
+}
+
+impl<T: Send + Sync + 'static> Origin for Log<T> {
+    fn event(&self) -> &Event {
+        self.not_empty()
+    }
+}
+
 /// The lanes of one member, as an executor sees them. Dropping it hands over whatever it holds and makes its member
 /// leave: that is how a thread that ends, for whatever reason, leaves nothing behind.
 pub trait Task: Send {
@@ -76,6 +89,8 @@ pub trait Task: Send {
     fn event(&self, lane: usize) -> Option<&Event>;
     /// The same, whatever the lane is doing: where an alarm may still hang.
     fn source(&self, lane: usize) -> &Event;
+    /// What that belongs to.
+    fn origin(&self, lane: usize) -> Arc<dyn Origin>;
     /// The next offset that a lane held by this task will hand over.
     fn next(&self, lane: usize) -> Option<u64>;
     /// The member's way of waiting.
@@ -107,6 +122,12 @@ pub trait Seat: Send + Sync + fmt::Debug {
     fn polls(&self) -> bool {
         false
     }
+
+    /// The threads that it has in common with other executors, if it has: while one of them waits for another, there may be
+    /// nobody to step that.
+    fn shares(&self) -> Option<Id> {
+        None
+    }
 }
 
 /// Why an executor did not take a task.
@@ -124,12 +145,19 @@ pub enum PlaceError {
     NoThread(String),
 }
 
-/// Something that steps tasks: [`Worker`](crate::Worker), [`Manual`](crate::Manual). Not to be implemented outside.
+/// Something that steps tasks: [`Worker`](crate::Worker), [`Pool`](crate::Pool), [`Manual`](crate::Manual). Not to be
+/// implemented outside.
 pub trait Executor: Send + Sync + fmt::Debug {
-    /// How to get its attention.
+    /// A place for one task.
+    fn reserve(&self) -> Box<dyn Reserved>;
+}
+
+/// A place for one task with an [`Executor`]: its seat is known before the task is.
+pub trait Reserved {
+    /// How to get the attention of what will step the task.
     fn seat(&self) -> Arc<dyn Seat>;
-    /// Takes a task over; from now on its lanes are stepped. A refused task is dropped.
-    fn place(&self, task: Box<dyn Task>) -> Result<(), PlaceError>;
+    /// Hands the task over; from now on its lanes are stepped. A refused task is dropped.
+    fn place(self: Box<Self>, task: Box<dyn Task>) -> Result<(), PlaceError>;
 }
 
 /// Who runs a member's handler.

@@ -272,7 +272,7 @@ impl<T: Send + Sync + 'static> Group<T> {
 
     /// Whether the caller runs in a handler, and the executor that runs it serves a member of this group.
     pub fn is_served_here(&self) -> bool {
-        context::any(|here| lock(&self.roster).is_served_by(here.executor))
+        context::current().is_some() && lock(&self.roster).any_seat(context::steps)
     }
 
     /// Whether the group was stopped or deleted.
@@ -303,13 +303,13 @@ impl<T: Send + Sync + 'static> Group<T> {
             return true;
         }
         if let Some(waits) = self.shared_waits_here(partition, offset) {
-            return waits;
+            return waits || lock(&self.roster).any_seat(context::lends);
         }
         let word = self.lanes[partition].word.load();
         let roster = lock(&self.roster);
         let concerned = [word.owner(), word.target()].into_iter().filter_map(|id| roster.find(id));
-        let mut executors = concerned.filter_map(|member| member.seat(partition)).map(|seat| seat.executor());
-        executors.any(|executor| context::any(|here| here.executor == executor))
+        let mut seats = concerned.filter_map(|member| member.seat(partition));
+        seats.any(|seat| context::steps(&**seat))
     }
 }
 

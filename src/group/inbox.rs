@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::context::Id;
-use super::executor::{PlaceError, Seat, Task};
+use super::executor::{PlaceError, Reserved, Seat, Task};
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Arc, Condvar, Mutex, lock};
 use crate::time::Clock;
@@ -170,6 +170,16 @@ impl Seat for Inbox {
 
     fn executor(&self) -> Id {
         self.id
+    }
+}
+
+impl Reserved for Arc<Inbox> {
+    fn seat(&self) -> Arc<dyn Seat> {
+        self.clone()
+    }
+
+    fn place(self: Box<Self>, task: Box<dyn Task>) -> Result<(), PlaceError> {
+        self.push(task)
     }
 }
 

@@ -4,7 +4,7 @@
 use super::Group;
 use super::context::Id;
 use super::error::SubscribeError;
-use super::executor::{Executor, PlaceError, Run, Seat, Task};
+use super::executor::{Executor, PlaceError, Reserved, Run, Seat, Task};
 use super::handler::{Deliver, Handlers, PerBatch, PerRecord};
 use super::lane::Lane;
 use super::name;
@@ -93,9 +93,20 @@ impl<T: Send + Sync + 'static> Group<T> {
         executor: &dyn Executor,
         handler: D,
     ) -> Result<MemberId, SubscribeError> {
-        self.enter(join, vec![executor.seat()], |member| {
-            let who = (member, executor.seat().executor());
-            executor.place(self.task(who, join.wait, &self.lanes, Handlers::One(handler)))
+        self.at(join, executor.reserve(), Handlers::One(handler))
+    }
+
+    /// A member with one task for all its lanes.
+    fn at<D: Deliver<T>>(
+        self: &Arc<Self>,
+        join: &Join,
+        place: Box<dyn Reserved>,
+        handlers: Handlers<D>,
+    ) -> Result<MemberId, SubscribeError> {
+        let seat = place.seat();
+        let executor = seat.executor();
+        self.enter(join, vec![seat], |member| {
+            place.place(self.task((member, executor), join.wait, &self.lanes, handlers))
         })
     }
 
@@ -110,10 +121,7 @@ impl<T: Send + Sync + 'static> Group<T> {
             Run::OwnThread => Arc::new(OwnThread::named(&format!("{}/{}", self.name, join.name))),
             Run::On(executor) => executor.clone(),
         };
-        self.enter(&join, vec![executor.seat()], |member| {
-            let who = (member, executor.seat().executor());
-            executor.place(self.task(who, join.wait, &self.lanes, Handlers::Each(handlers)))
-        })
+        self.at(&join, executor.reserve(), Handlers::Each(handlers))
     }
 
     /// A thread for each partition, each with a task of one lane.
@@ -127,7 +135,7 @@ impl<T: Send + Sync + 'static> Group<T> {
             };
             // All of them before the first is placed: if a thread is refused, each is dropped and takes itself off the list.
             let tasks: Vec<_> = threads.iter().zip(&self.lanes).zip(handlers).map(task).collect();
-            threads.iter().zip(tasks).try_for_each(|(thread, task)| thread.place(task))
+            threads.iter().zip(tasks).try_for_each(|(thread, task)| Box::new(thread.clone()).place(task))
         })
     }
 

@@ -70,7 +70,7 @@ pub use config::{ConfigError, GroupConfig, LETTERS};
 pub use consumer::{Consumer, OwnedBatch, OwnedRecord, PollError, Pollable, Polled, PolledIter, Readiness};
 pub use deal::Assignment;
 pub use error::{CommitError, ControlError, GroupError, OffsetError, StoreFailure, SubscribeError};
-pub use executor::{Executor, Place, PlaceError, Run, Seat, Step, Task, Turn};
+pub use executor::{Executor, Origin, Place, PlaceError, Reserved, Run, Seat, Step, Task, Turn};
 pub use fence::FencedBy;
 pub use gap::Gap;
 pub use group::{Group, GroupSpec, KeyOf, Retire};

@@ -129,10 +129,9 @@ impl Roster {
         all
     }
 
-    /// Whether a member, one on the way out included, is stepped by `executor`.
-    pub(super) fn is_served_by(&self, executor: Id) -> bool {
-        let seats = |member: &Member| member.seats.iter().any(|seat| seat.executor() == executor);
-        self.members.iter().chain(&self.leaving).any(seats)
+    /// Whether a member, one on the way out included, has a seat that `is` says so of.
+    pub(super) fn any_seat(&self, is: impl Fn(&dyn Seat) -> bool) -> bool {
+        self.everybody().any(|member| member.seats.iter().any(|seat| is(&**seat)))
     }
 
     pub(super) fn is_closed(&self) -> bool {

@@ -25,7 +25,7 @@
 use super::Group;
 use super::contain::{contain, drop_contained};
 use super::context::{self, Here, Id};
-use super::executor::{Place, Step, Task, Turn};
+use super::executor::{Origin, Place, Step, Task, Turn};
 use super::gap::behind;
 use super::handler::{Deliver, Handlers, Interrupt, Verdict};
 use super::home::Home;
@@ -287,6 +287,10 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> Task for MemberTask<T, D> {
 
     fn source(&self, index: usize) -> &Event {
         self.slots[index].lane.log.not_empty()
+    }
+
+    fn origin(&self, index: usize) -> Arc<dyn Origin> {
+        self.slots[index].lane.log.clone()
     }
 
     fn next(&self, index: usize) -> Option<u64> {

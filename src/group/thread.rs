@@ -11,7 +11,7 @@
 
 use super::contain::drop_contained;
 use super::context::Id;
-use super::executor::{Executor, PlaceError, Seat, Step, Task, Turn};
+use super::executor::{Executor, PlaceError, Reserved, Seat, Step, Task, Turn};
 use super::inbox::{Ends, Inbox};
 use crate::sync::{Arc, spin_loop, thread};
 use crate::time::{Ticks, Time, ticks, ticks_in};
@@ -175,6 +175,7 @@ impl Visit {
 }
 
 /// A thread for one task, started when the task comes and ended when its member has left.
+#[derive(Clone)]
 pub(super) struct OwnThread {
     name: String,
     inbox: Arc<Inbox>,
@@ -188,14 +189,20 @@ impl OwnThread {
 }
 
 impl Executor for OwnThread {
+    fn reserve(&self) -> Box<dyn Reserved> {
+        Box::new(self.clone())
+    }
+}
+
+impl Reserved for OwnThread {
     fn seat(&self) -> Arc<dyn Seat> {
         self.inbox.clone()
     }
 
-    fn place(&self, task: Box<dyn Task>) -> Result<(), PlaceError> {
+    fn place(self: Box<Self>, task: Box<dyn Task>) -> Result<(), PlaceError> {
         self.inbox.push(task)?;
         let inbox = self.inbox.clone();
-        let spawned = thread::Builder::new().name(self.name.clone()).spawn(move || drive(&inbox, Ends::WhenEmpty));
+        let spawned = thread::Builder::new().name(self.name).spawn(move || drive(&inbox, Ends::WhenEmpty));
         spawned.map(drop).map_err(|error| {
             self.inbox.close();
             PlaceError::NoThread(error.to_string())

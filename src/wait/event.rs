@@ -144,6 +144,12 @@ impl Event {
         Registration { event: self, ticket }
     }
 
+    /// The same for a task that stays until it is notified or [withdrawn](Event::withdraw) by the ticket returned. The caller
+    /// executes the heavy barrier before it looks again: one for many events.
+    pub fn arm_waker(&self, waker: &Waker) -> u64 {
+        self.arm(None, || Waiter::Task(waker.clone()))
+    }
+
     /// Takes a task out that [stayed](Registration::stay), if it has not been notified; an unused notification is handed on.
     pub fn withdraw(&self, ticket: u64) {
         self.disarm(ticket);

@@ -2,6 +2,7 @@
 pub mod claims;
 pub mod paced;
 pub mod polled;
+pub mod pooled;
 pub mod ring;
 pub mod text;
 pub mod whole;

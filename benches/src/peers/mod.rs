@@ -3,3 +3,4 @@ pub mod broadcast;
 pub mod channel;
 pub mod disruptor;
 pub mod spsc;
+pub mod tasks;

@@ -5,6 +5,7 @@ pub mod base;
 pub mod groups;
 pub mod latency;
 pub mod loss;
+pub mod pool;
 pub mod raw;
 pub mod whole;
 
@@ -48,6 +49,8 @@ pub fn all() -> Vec<Scenario> {
         scenario("P16", "one way at 1 million a second, spinning", latency::p16),
         scenario("P17", "one way at a pace, parking", latency::p17),
         scenario("P18", "cold wake of a parked consumer", latency::p18),
+        scenario("P20", "many topics of one member each, on a pool", pool::p20),
+        scenario("P21", "publish to one topic with many members that rest", pool::p21),
         scenario("P23", "whole path, polled in batches", groups::p23),
         scenario("P24", "members that compete: claim and acknowledge, in runs", groups::p24),
         scenario("P26", "strings: dropped on overwrite, reused in place", loss::p26),

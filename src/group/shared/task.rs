@@ -4,7 +4,7 @@
 use super::super::Group;
 use super::super::contain::drop_contained;
 use super::super::context::{self, Here, Id};
-use super::super::executor::{Place, Step, Task, Turn};
+use super::super::executor::{Origin, Place, Step, Task, Turn};
 use super::super::handler::{Deliver, Handlers, Interrupt};
 use super::super::lane::Lane;
 use super::super::redrive;
@@ -233,6 +233,10 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> Task for ShareTask<T, D> {
 
     fn source(&self, index: usize) -> &Event {
         self.slots[index].lane.log.not_empty()
+    }
+
+    fn origin(&self, index: usize) -> Arc<dyn Origin> {
+        self.slots[index].lane.log.clone()
     }
 
     fn next(&self, index: usize) -> Option<u64> {

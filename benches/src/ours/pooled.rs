@@ -1,0 +1,99 @@
+//! Many members on a pool: one of each of many topics, or many of one topic.
+use std::sync::Arc;
+use std::thread;
+use std::time::Instant;
+
+use ringlog::{Broker, GroupConfig, Overflow, Pool, PoolConfig, Topic, TopicConfig};
+
+use crate::event::Event;
+use crate::exchange::per_message;
+use crate::machine;
+use crate::many::{SLOTS, Seen, visited};
+
+/// A broker with a member of each of many topics, to be used again and again.
+#[derive(Debug)]
+pub struct Mailboxes {
+    _broker: Broker,
+    _pool: Pool,
+    topics: Vec<Topic<Event>>,
+    seen: Arc<Seen>,
+}
+
+impl Mailboxes {
+    /// Of `count` topics, on `threads` threads.
+    pub fn new(count: usize, threads: usize) -> Self {
+        let (broker, seen) = (Broker::new(), Arc::new(Seen::default()));
+        let pool = Pool::with(PoolConfig::new().threads(threads)).expect("the size is right");
+        let topic = |n: usize| {
+            let topic =
+                broker.create_topic(&format!("box-{n}"), TopicConfig::new().capacity(SLOTS)).expect("it is new");
+            let group = topic.group("inbox", GroupConfig::earliest()).expect("it is new");
+            let seen = seen.clone();
+            group.member("only").run(&pool).subscribe(move |event| seen.take(event)).expect("it is new");
+            topic
+        };
+        let topics = (0..count).map(topic).collect();
+        Mailboxes { topics, _pool: pool, _broker: broker, seen }
+    }
+
+    /// `burst` messages to one topic after the other; nanoseconds each, until all are handled.
+    pub fn run(&self, messages: u64, burst: u64) -> f64 {
+        let messages = messages / burst * burst;
+        let start = thread::scope(|scope| {
+            let producer = scope.spawn(|| {
+                machine::pin(machine::PRODUCER);
+                let start = Instant::now();
+                for visit in 0..messages / burst {
+                    let topic = &self.topics[visited(visit, self.topics.len())];
+                    for id in visit * burst..(visit + 1) * burst {
+                        topic.publish(Event::new(id)).expect("somebody reads");
+                    }
+                }
+                start
+            });
+            producer.join().expect("the producer does not panic")
+        });
+        self.seen.check(messages, messages);
+        per_message(start, Instant::now(), messages)
+    }
+}
+
+/// One topic, and many members that have nothing to do until something comes.
+#[derive(Debug)]
+pub struct Audience {
+    _broker: Broker,
+    _pool: Pool,
+    topic: Topic<Event>,
+    members: u64,
+    seen: Arc<Seen>,
+}
+
+impl Audience {
+    /// Of `members` groups of one member each, which keep the latest record only, so that nobody waits for them.
+    pub fn new(members: usize, threads: usize) -> Self {
+        let (broker, seen) = (Broker::new(), Arc::new(Seen::default()));
+        let pool = Pool::with(PoolConfig::new().threads(threads)).expect("the size is right");
+        let topic = broker.create_topic("all", TopicConfig::<Event>::new().capacity(1_024)).expect("it is new");
+        for n in 0..members {
+            let config = GroupConfig::earliest().overflow(Overflow::drop_oldest(SLOTS));
+            let group = topic.group(&format!("g{n}"), config).expect("it is new");
+            let seen = seen.clone();
+            group.member("only").run(&pool).subscribe(move |event| seen.take(event)).expect("it is new");
+        }
+        Audience { topic, members: members as u64, _pool: pool, _broker: broker, seen }
+    }
+
+    /// Publishes `messages`, each once all members have handled the one before and rest again; what a publish takes.
+    pub fn run(&self, messages: u64) -> f64 {
+        let mut took = std::time::Duration::ZERO;
+        machine::pin(machine::PRODUCER);
+        for _ in 0..messages {
+            let start = Instant::now();
+            self.topic.publish(Event::new(0)).expect("somebody reads");
+            took += start.elapsed();
+            self.seen.check(1, self.members);
+            thread::sleep(std::time::Duration::from_micros(200));
+        }
+        took.as_nanos() as f64 / messages as f64
+    }
+}

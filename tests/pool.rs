@@ -1,0 +1,345 @@
+//! Many members on few threads.
+#![forbid(unsafe_code)]
+
+use ringlog::{
+    Broker, BrokerConfig, GroupConfig, ManualClock, Pool, PoolConfig, PoolError, PublishError, Record, Retry,
+    SubscribeError, Topic, TopicConfig, Worker,
+};
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Barrier, Mutex, mpsc};
+use std::thread;
+use std::time::Duration;
+
+const LONG: Duration = Duration::from_secs(60);
+
+fn one_thread() -> Pool {
+    Pool::with(PoolConfig::new().threads(1)).unwrap()
+}
+
+/// A topic of `capacity`, with a member on `pool`.
+fn mailbox(
+    broker: &Broker,
+    name: &str,
+    pool: &Pool,
+    handler: impl FnMut(&Record<'_, u64>) + Send + 'static,
+) -> Topic<u64> {
+    let topic = broker.create_topic(name, TopicConfig::new().capacity(4)).unwrap();
+    let group = topic.group("inbox", GroupConfig::earliest()).unwrap();
+    group.member("only").run(pool).subscribe(handler).unwrap();
+    topic
+}
+
+// C-30, C-2
+#[test]
+fn every_record_reaches_every_member_of_many_topics_in_order() {
+    for threads in [1, 2, 4] {
+        let (broker, pool) = (Broker::new(), Pool::with(PoolConfig::new().threads(threads)).unwrap());
+        let got: Vec<_> = (0..100).map(|_| Arc::new(Mutex::new(Vec::new()))).collect();
+        let topics: Vec<_> = (0..100_usize)
+            .map(|n| {
+                let got = got[n].clone();
+                mailbox(&broker, &format!("t{n}"), &pool, move |record| got.lock().unwrap().push(**record))
+            })
+            .collect();
+        thread::scope(|scope| {
+            for part in topics.chunks(50) {
+                scope.spawn(move || {
+                    for number in 0..100 {
+                        part.iter().for_each(|topic| {
+                            topic.publish(number).unwrap();
+                        });
+                    }
+                });
+            }
+        });
+        assert_eq!(broker.close(Some(LONG)).acked(), 10_000);
+        for got in got {
+            assert!(got.lock().unwrap().iter().copied().eq(0..100));
+        }
+    }
+}
+
+// C-20, C-30
+#[test]
+fn every_member_of_one_topic_sees_one_order() {
+    for threads in [1, 3] {
+        let (broker, pool) = (Broker::new(), Pool::with(PoolConfig::new().threads(threads)).unwrap());
+        let topic = broker.create_topic("prices", TopicConfig::<u64>::new().capacity(2)).unwrap();
+        let got: Vec<_> = (0..200).map(|_| Arc::new(Mutex::new(Vec::new()))).collect();
+        for (n, got) in got.iter().enumerate() {
+            let group = topic.group(&format!("g{n}"), GroupConfig::earliest()).unwrap();
+            let got = got.clone();
+            group.member("m").run(&pool).subscribe(move |record| got.lock().unwrap().push(**record)).unwrap();
+        }
+        thread::scope(|scope| {
+            for number in 0..3 {
+                let topic = &topic;
+                scope.spawn(move || {
+                    (0..40).for_each(|n| {
+                        topic.publish(number * 100 + n).unwrap();
+                    })
+                });
+            }
+        });
+        broker.close(Some(LONG));
+        let first = got[0].lock().unwrap().clone();
+        assert_eq!(first.len(), 120);
+        assert!(got.iter().all(|got| *got.lock().unwrap() == first));
+    }
+}
+
+// C-30
+#[test]
+fn no_two_threads_run_one_member_at_once() {
+    let (broker, pool) = (Broker::new(), Pool::with(PoolConfig::new().threads(4)).unwrap());
+    let topic = broker.create_topic("t", TopicConfig::<u64>::new().partitions(8).capacity(4)).unwrap();
+    let group = topic.group("g", GroupConfig::earliest()).unwrap();
+    let (inside, twice) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    let seen = twice.clone();
+    let handler = move |_: &Record<'_, u64>| {
+        seen.fetch_or(inside.swap(true, SeqCst), SeqCst);
+        thread::yield_now();
+        inside.store(false, SeqCst);
+    };
+    group.member("m").run(&pool).subscribe(handler).unwrap();
+    thread::scope(|scope| {
+        for producer in 0..4 {
+            let topic = &topic;
+            scope.spawn(move || {
+                (0..200).for_each(|n| {
+                    topic.publish_to((producer + n) as u32 % 8, n).unwrap();
+                })
+            });
+        }
+    });
+    assert_eq!(broker.close(Some(LONG)).acked(), 800);
+    assert!(!twice.load(SeqCst));
+}
+
+// C-30
+#[test]
+fn a_handler_that_blocks_holds_up_nobody_else() {
+    let clock = Arc::new(ManualClock::new());
+    let (broker, pool) = (Broker::with(BrokerConfig::new().clock(clock.clone())), one_thread());
+    let (enter, entered) = mpsc::channel();
+    let (release, released) = mpsc::channel::<()>();
+    let slow = mailbox(&broker, "slow", &pool, move |_| {
+        enter.send(()).unwrap();
+        released.recv().unwrap();
+    });
+    let (done, seen) = mpsc::channel();
+    let quick = mailbox(&broker, "quick", &pool, move |record| done.send(**record).unwrap());
+    slow.publish(0).unwrap();
+    entered.recv().unwrap();
+    quick.publish(7).unwrap();
+    // Nobody else is at work: only the clock shows that the handler hangs.
+    let seen = loop {
+        clock.advance(Duration::from_millis(5));
+        match seen.try_recv() {
+            Ok(seen) => break seen,
+            Err(_) => thread::yield_now(),
+        }
+    };
+    assert_eq!(seen, 7);
+    assert!(pool.threads() >= 2);
+    release.send(()).unwrap();
+    assert_eq!(broker.close(None).acked(), 2);
+}
+
+// C-30
+#[test]
+fn a_pool_grows_to_its_limit_and_shrinks_again() {
+    const MOST: usize = 5;
+    let clock = Arc::new(ManualClock::new());
+    let broker = Broker::with(BrokerConfig::new().clock(clock.clone()));
+    let pool = Pool::with(PoolConfig::new().threads(1).most(MOST)).unwrap();
+    let inside = Arc::new(AtomicU64::new(0));
+    let (release, released) = mpsc::channel::<()>();
+    let released = Arc::new(Mutex::new(released));
+    let topics: Vec<_> = (0..2 * MOST)
+        .map(|n| {
+            let (inside, released) = (inside.clone(), released.clone());
+            mailbox(&broker, &format!("t{n}"), &pool, move |_| {
+                inside.fetch_add(1, SeqCst);
+                let _ = released.lock().unwrap().recv();
+            })
+        })
+        .collect();
+    topics.iter().for_each(|topic| {
+        topic.publish(1).unwrap();
+    });
+    while inside.load(SeqCst) < MOST as u64 {
+        clock.advance(Duration::from_millis(5));
+        thread::yield_now();
+    }
+    assert_eq!(pool.threads(), MOST);
+    drop(release);
+    while inside.load(SeqCst) < topics.len() as u64 || pool.threads() > 2 {
+        clock.advance(Duration::from_millis(500));
+        thread::yield_now();
+    }
+    assert_eq!(broker.close(None).acked(), topics.len() as u64);
+}
+
+#[test]
+fn a_failed_record_is_tried_again_when_it_is_time() {
+    let clock = Arc::new(ManualClock::new());
+    let (broker, pool) = (Broker::with(BrokerConfig::new().clock(clock.clone())), one_thread());
+    let topic = broker.create_topic("t", TopicConfig::<u64>::new()).unwrap();
+    let config = GroupConfig::earliest().retry(Retry::constant(3, Duration::from_secs(60)));
+    let group = topic.group("g", config).unwrap();
+    let (tried, tries) = mpsc::channel();
+    let handler = move |record: &Record<'_, u64>| {
+        tried.send(record.attempt()).unwrap();
+        if record.attempt() < 3 { Err("not yet") } else { Ok(()) }
+    };
+    group.member("m").run(&pool).subscribe(handler).unwrap();
+    topic.publish(7).unwrap();
+    for attempt in 1..=3 {
+        // What it waits for begins when it has failed, so the clock moves until it has.
+        let tried = loop {
+            match tries.try_recv() {
+                Ok(tried) => break tried,
+                Err(_) => thread::yield_now(),
+            }
+            clock.advance(Duration::from_secs(60));
+        };
+        assert_eq!(tried, attempt);
+    }
+    assert_eq!(broker.close(None).acked(), 1);
+}
+
+#[test]
+fn members_come_and_go_and_a_pool_without_members_ends() {
+    let broker = Broker::new();
+    let pool = one_thread();
+    let topic = broker.create_topic("t", TopicConfig::<u64>::new()).unwrap();
+    let group = topic.group("g", GroupConfig::earliest()).unwrap();
+    for n in 0..20 {
+        let (done, seen) = mpsc::channel();
+        let handler = move |record: &Record<'_, u64>| done.send(**record).unwrap();
+        let member = group.member("m").run(&pool).subscribe(handler).unwrap();
+        topic.publish(n).unwrap();
+        assert_eq!(seen.recv().unwrap(), n);
+        assert!(member.leave());
+        assert!(seen.recv().is_err(), "its handler has gone with it");
+    }
+    while pool.members() > 0 {
+        thread::yield_now();
+    }
+    let shared = Arc::new(());
+    let (kept, weak) = (shared.clone(), Arc::downgrade(&shared));
+    drop(shared);
+    group
+        .member("m")
+        .run(&pool)
+        .subscribe(move |_: &Record<'_, u64>| {
+            let _ = &kept;
+        })
+        .unwrap();
+    drop(pool);
+    topic.publish(1).unwrap();
+    broker.drain(LONG).unwrap();
+    broker.close(Some(LONG));
+    while weak.strong_count() > 0 {
+        thread::yield_now();
+    }
+}
+
+#[test]
+fn a_stopped_pool_has_its_members_leave_and_takes_no_more() {
+    let (broker, pool) = (Broker::new(), one_thread());
+    let topic = broker.create_topic("t", TopicConfig::<u64>::new()).unwrap();
+    let group = topic.group("g", GroupConfig::earliest()).unwrap();
+    group.member("m").run(&pool).subscribe(|_| ()).unwrap();
+    topic.publish(1).unwrap();
+    broker.drain(LONG).unwrap();
+    pool.stop();
+    while pool.members() > 0 || pool.threads() > 0 {
+        thread::yield_now();
+    }
+    let refused = group.member("m2").run(&pool).subscribe(|_| ());
+    assert!(matches!(refused, Err(SubscribeError::NotPlaced { .. })));
+    topic.publish(2).unwrap();
+    let worker = Worker::spawn().unwrap();
+    group.member("m3").run(&worker).subscribe(|_| ()).unwrap();
+    assert_eq!(broker.close(Some(LONG)).acked(), 2);
+}
+
+// C-X3
+#[test]
+fn a_handler_waits_for_nobody_of_its_own_pool() {
+    let (broker, pool) = (Broker::new(), Pool::with(PoolConfig::new().threads(2)).unwrap());
+    let full = broker.create_topic("full", TopicConfig::<u64>::new().capacity(1).block(None)).unwrap();
+    let group = full.group("inbox", GroupConfig::earliest()).unwrap();
+    let (start, hold) = (Arc::new(Barrier::new(2)), Arc::new(Barrier::new(2)));
+    let (starts, holds) = (start.clone(), hold.clone());
+    let slow = move |_: &Record<'_, u64>| {
+        starts.wait();
+        holds.wait();
+    };
+    group.member("only").run(&pool).subscribe(slow).unwrap();
+    full.publish(0).unwrap();
+    start.wait();
+    let (tell, told) = mpsc::channel();
+    let target = full.clone();
+    let asks = mailbox(&broker, "asks", &pool, move |record| {
+        let refused = matches!(target.publish(**record), Err(PublishError::WouldDeadlock { .. }));
+        tell.send(refused).unwrap();
+    });
+    asks.publish(1).unwrap();
+    assert!(told.recv().unwrap(), "only the pool could make room");
+    hold.wait();
+    broker.close(Some(LONG));
+}
+
+#[test]
+fn a_panic_in_a_handler_stays_in_it() {
+    let (broker, pool) = (Broker::new(), one_thread());
+    let topic = broker.create_topic("t", TopicConfig::<u64>::new()).unwrap();
+    let group = topic.group("g", GroupConfig::earliest()).unwrap();
+    let odd = |record: &Record<'_, u64>| assert!(**record % 2 == 0, "odd");
+    group.member("m").run(&pool).subscribe(odd).unwrap();
+    (0..10).for_each(|n| {
+        topic.publish(n).unwrap();
+    });
+    let account = broker.close(Some(LONG));
+    assert_eq!((account.acked(), account.left()), (5, 0));
+    assert_eq!(group.stats().dead(), 5);
+}
+
+#[test]
+fn one_member_can_do_everything_from_its_own_handler() {
+    let (broker, pool) = (Broker::new(), one_thread());
+    let topic = broker.create_topic("t", TopicConfig::<u64>::new()).unwrap();
+    let group = topic.group("g", GroupConfig::earliest()).unwrap();
+    let (inner, owner, threads) = (topic.clone(), pool.clone(), Arc::new(Mutex::new(HashSet::new())));
+    let seen = threads.clone();
+    let handler = move |record: &Record<'_, u64>| {
+        seen.lock().unwrap().insert(thread::current().id());
+        if **record < 5 {
+            let other = inner.group(&format!("g{}", **record), GroupConfig::latest()).unwrap();
+            other.member("m").run(&owner).subscribe(|_| ()).unwrap();
+            inner.publish(**record + 1).unwrap();
+        } else {
+            owner.stop();
+        }
+    };
+    group.member("m").run(&pool).subscribe(handler).unwrap();
+    topic.publish(0).unwrap();
+    while pool.members() > 0 {
+        thread::yield_now();
+    }
+    assert!(!threads.lock().unwrap().is_empty());
+    broker.close(Some(Duration::ZERO));
+}
+
+#[test]
+fn a_pool_of_nobody_is_refused() {
+    let sizes = [(0, 5), (2, 2), (1, 0)];
+    for (threads, most) in sizes {
+        let refused = Pool::with(PoolConfig::new().name("p").threads(threads).most(most)).unwrap_err();
+        assert_eq!(refused, PoolError::Size { name: "p".to_owned(), threads, most });
+    }
+}
