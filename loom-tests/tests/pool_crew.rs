@@ -32,6 +32,19 @@ impl Pool {
         Hand::new(&self.crew, handle(&self.clock))
     }
 
+    /// Until the second item was taken: by the other.
+    fn hangs(&self, tally: &Tally) {
+        self.crew.submit(2);
+        while self.taken.load(Relaxed) != 3 {
+            if self.crew.is_watched() {
+                tally.saw("parked until a tick");
+                self.clock.advance(PATIENCE);
+            }
+            spin_loop();
+        }
+        self.crew.ends();
+    }
+
     fn takes(&self, item: u64) {
         let before = self.taken.fetch_add(item, Relaxed);
         assert_eq!(before & item, 0, "taken once");
@@ -49,7 +62,7 @@ fn worker(pool: &Arc<Pool>, tally: &Tally) -> thread::JoinHandle<()> {
     thread::spawn(move || {
         let mut rested = false;
         loop {
-            while let Some(item) = hand.next() {
+            while let Some(item) = hand.take() {
                 tally.saw(if rested { "after a rest" } else { "at once" });
                 let _ = hand.enters(false);
                 pool.takes(item);
@@ -91,48 +104,34 @@ fn two_publishers_and_two_threads() {
     });
 }
 
-// One takes the first item and does not return before somebody has seen to the second: the one that stands by, when it has
-// looked twice.
+// Who takes the first item does not return before somebody has seen to the second: the one that stands by, when it has looked
+// twice.
 #[test]
 fn who_hangs_is_seen() {
     Model::new("crew with one that hangs").run(&["stood in for", "parked until a tick"], |tally| {
         let pool = Pool::new(1, 2);
-        let (mut first, mut other) = (pool.hand(), pool.hand());
         pool.crew.submit(1);
-        let hangs = {
-            let (pool, tally) = (pool.clone(), tally.clone());
-            thread::spawn(move || {
-                let item = first.next().expect("it was there before");
-                assert!(!first.enters(false), "another one is there");
-                pool.takes(item);
-                pool.crew.submit(2);
-                while pool.taken.load(Relaxed) != 3 {
-                    if pool.crew.is_watched() {
-                        tally.saw("parked until a tick");
-                        pool.clock.advance(PATIENCE);
-                    }
-                    spin_loop();
-                }
-                first.leaves();
-                pool.crew.ends();
-                assert!(matches!(first.rests(None), Rest::Ends));
-            })
-        };
-        let stands_by = {
+        let hands = [pool.hand(), pool.hand()];
+        let both = hands.map(|mut hand| {
             let (pool, tally) = (pool.clone(), tally.clone());
             thread::spawn(move || {
                 loop {
-                    while let Some(item) = other.next() {
-                        tally.saw("stood in for");
+                    while let Some(item) = hand.take() {
+                        let _ = hand.enters(false); // no third may be started
                         pool.takes(item);
+                        if item == 1 {
+                            pool.hangs(&tally);
+                        } else {
+                            tally.saw("stood in for");
+                        }
+                        hand.leaves();
                     }
-                    if other.rests(None) == Rest::Ends {
+                    if hand.rests(None) == Rest::Ends {
                         return;
                     }
                 }
             })
-        };
-        hangs.join().unwrap();
-        stands_by.join().unwrap();
+        });
+        both.into_iter().for_each(|thread| thread.join().unwrap());
     });
 }

@@ -64,8 +64,8 @@ impl Cell {
 
     /// Has all its lanes stepped.
     pub(super) fn rings(self: &Arc<Self>) {
-        let wanted = (0..self.links().len()).fold(false, |queues, lane| self.want(lane) || queues);
-        if wanted {
+        let wanted = (0..self.links().len()).filter(|lane| self.want(*lane)).count();
+        if wanted > 0 {
             self.pool.crew.submit(Item::Cell(self.clone()));
         }
     }

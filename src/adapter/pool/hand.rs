@@ -64,15 +64,15 @@ impl<I> Hand<I> {
     }
 
     /// The next thing to do: one's own first, then the lobby's, then another thread's. `None` also if there are others enough.
-    pub fn next(&mut self) -> Option<I> {
+    pub fn take(&mut self) -> Option<I> {
         self.turn = self.turn.wrapping_add(1);
         if self.crew.awake() > self.crew.size.threads && self.is_surplus() {
             self.gives_back();
             return None;
         }
         let visits = self.turn % LOBBY_EVERY == 0;
-        let first = if visits { self.from_lobby() } else { None };
-        first.or_else(|| self.from_bench()).or_else(|| self.from_lobby()).or_else(|| self.steal())
+        let first = if visits { self.fetch() } else { None };
+        first.or_else(|| self.own()).or_else(|| self.fetch()).or_else(|| self.steal())
     }
 
     /// Behind what this thread has to do.
@@ -140,14 +140,14 @@ impl<I> Hand<I> {
         self.crew.awake() <= self.crew.size.threads && !self.crew.is_over()
     }
 
-    fn from_bench(&self) -> Option<I> {
+    fn own(&self) -> Option<I> {
         if self.bench.has() == 0 {
             return None;
         }
         self.bench.with(|places| places.queue.pop_front())
     }
 
-    fn from_lobby(&mut self) -> Option<I> {
+    fn fetch(&mut self) -> Option<I> {
         if self.crew.waiting() == 0 {
             return None;
         }

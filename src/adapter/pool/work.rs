@@ -21,7 +21,7 @@ pub(super) fn until_the_end(pool: &Arc<Shared>, mut hand: Hand<Item>) {
         if turn % TURNS == 0 {
             pool.queue_due(&hand);
         }
-        match hand.next() {
+        match hand.take() {
             Some(item) => {
                 step(item, &mut hand);
                 spin.reset();
