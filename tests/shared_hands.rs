@@ -249,8 +249,7 @@ fn a_consumer_that_has_nothing_to_do_is_given_what_a_handler_that_hangs_has_not_
     let (clock, _broker, group, hangs, thread, end) = hung_run(&queue());
     let mut consumer = group.consumer("polls").unwrap();
     assert_eq!(polls(&mut consumer), from_to(end, 64), "it may be on its way");
-    let at_most = Some(ms(1));
-    assert_eq!(consumer.poll_ready(Waker::noop()), Readiness::Waiting { at_most });
+    assert_eq!(consumer.poll_ready(Waker::noop()), Readiness::Waiting { at_most: Some(ms(1)) });
     clock.advance(ms(1));
     assert_eq!(consumer.poll_ready(Waker::noop()), Readiness::Ready);
     assert_eq!(polls(&mut consumer), from_to(5, end));

@@ -6,6 +6,7 @@ use ringlog::{
     Consumer, Failure, FencedBy, Group, GroupConfig, Order, Pick, Record, Retry, SettleError, Standing, Straggler,
     Topic,
 };
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 fn reason<R: std::fmt::Debug>(settled: Result<R, SettleError>) -> FencedBy {
@@ -184,4 +185,53 @@ fn a_consumer_that_is_put_out_keeps_no_letter() {
     again.ack().unwrap();
     assert_eq!(reason(letter.ack()), FencedBy::Moved);
     assert_eq!(peek(&mut quick), [1]);
+}
+
+/// What becomes of the lease of a letter, from 0 s on, at these seconds.
+fn extended(config: GroupConfig<u64>, at: &[u32]) -> Vec<Result<Duration, FencedBy>> {
+    let lab = Lab::new(1);
+    let (_topic, _group, mut consumer) = sent_back(&lab, config);
+    let out = consumer.try_poll(9).unwrap().detach();
+    let (mut all, mut now) = (Vec::new(), 0);
+    for second in at {
+        lab.clock.advance((second - now) * SECOND);
+        now = *second;
+        all.push(out.extend(40 * SECOND).map_err(|refused| reason::<()>(Err(refused))));
+    }
+    all
+}
+
+#[test]
+fn the_lease_of_a_letter_is_extended_as_far_as_the_limit_and_no_further() {
+    let config = || GroupConfig::earliest().retry(Retry::never());
+    let left = |seconds: u32| Ok(seconds * SECOND);
+    assert_eq!(extended(config(), &[0, 99]), [Ok(Duration::MAX), Ok(Duration::MAX)], "there is none");
+    let over = Err(FencedBy::Expired);
+    assert_eq!(extended(config().lease(30 * SECOND), &[10, 29, 30]), [left(20), left(1), over]);
+    let renewed = config().lease(30 * SECOND).lease_renewed_up_to(60 * SECOND);
+    assert_eq!(extended(renewed, &[10, 45, 59, 60]), [left(40), left(15), left(1), over]);
+}
+
+#[test]
+fn a_letter_that_is_being_buried_is_not_extended() {
+    type Out = Arc<Mutex<Option<ringlog::Receipt>>>;
+    let (lab, out, said) = (Lab::new(1), Out::default(), Arc::new(Mutex::new(Vec::new())));
+    let (there, tell) = (out.clone(), said.clone());
+    let config = GroupConfig::earliest().retry(Retry::never()).lease(SECOND).bury_with(move |value: &u64, _| {
+        if let Some(receipt) = &*there.lock().unwrap() {
+            tell.lock().unwrap().push(receipt.extend(SECOND).map_err(|refused| reason::<()>(Err(refused))));
+        }
+        *value
+    });
+    let topic = lab.topic(1, 100);
+    let group = topic.group("g", config).unwrap();
+    topic.publish(0).unwrap();
+    let mut consumer = group.consumer("c").unwrap();
+    consumer.try_poll(1).unwrap().nack(Failure::new("no")).unwrap();
+    assert_eq!(group.redrive(Pick::all()).unwrap().queued, 1);
+    *out.lock().unwrap() = Some(consumer.try_poll(1).unwrap().detach());
+    lab.clock.advance(SECOND);
+    assert_eq!(*said.lock().unwrap(), [Err(FencedBy::AlreadyAcked)]);
+    let late = out.lock().unwrap().take().unwrap();
+    assert_eq!((reason(late.ack()), group.letters().len()), (FencedBy::Expired, 1));
 }

@@ -188,7 +188,8 @@ impl Failed {
         let All { keys: Some(keys), entries, .. } = &mut *all else { return Deal::Nothing };
         // It is open, so nothing of before a move of the cursor is known that does not hold any more.
         let Some(mut place) = claims.upcoming() else { return Deal::Nothing };
-        if let Some((from, numbers)) = learned {
+        // Who was halted while the cursor was moved may have learned of what is in hand now, and of another key than it has.
+        if let Some((from, numbers)) = learned.filter(|(from, _)| *from == place.at() || keys.knows(*from)) {
             keys.learn(from, numbers);
         }
         for _ in 0..RUN {

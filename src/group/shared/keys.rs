@@ -17,8 +17,9 @@
 //!    in `busy`. While one is in hand to be buried behind a failure the first one stays queued, and may be handed out beside that.
 //! 2. What is dealt is parked only as long as fewer than a quarter of the capacity are: behind keys that have failed, and
 //!    behind keys that are only in hand, each counted by itself.
-//! 3. `numbers` knows the key of every record that is in hand or waits: nothing is learned while the cursor is being moved, and
-//!    nothing that is a ring or more before what was learned last.
+//! 3. `numbers` knows the key of every record that is in hand or waits, and that does not change, whatever the extractor says a second
+//!    time: nothing is learned while the cursor is being moved, and then only behind what is known, or from the next record to be
+//!    dealt on; nothing that is a ring or more before what was learned last.
 #![forbid(unsafe_code)]
 
 use crate::seq::Seq;

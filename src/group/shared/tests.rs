@@ -84,3 +84,20 @@ fn what_is_parked_behind_a_record_in_hand_does_not_hide_another_that_has_failed(
     assert!(failed.put(claims, fails, fails.first(), 3, DEADLINE));
     assert_eq!(failed.first(), Some((3, DEADLINE)));
 }
+
+// The learner is halted between reading the records and saying their keys, while the cursor is moved and others go on.
+#[test]
+fn what_an_extractor_says_the_second_time_changes_no_key_that_is_in_hand() {
+    let lane = lane(Order::Key);
+    let Shared { claims, failed, .. } = &lane.shared;
+    let closed = claims.close();
+    let moved = lane.ring.seek(&lane.gate, Seq::new(2));
+    failed.reset(|| claims.reset(closed, moved.from, moved.to));
+    let learned = Some((Seq::new(2), [7, 7].as_slice()));
+    let Deal::Hand(in_hand) = failed.deal(claims, 1, learned) else { panic!("nothing was dealt") };
+    let otherwise = Some((Seq::ZERO, [9, 9, 5, 9].as_slice()));
+    assert_eq!(failed.deal(claims, 1, otherwise), Deal::Unknown(Seq::new(4)), "the other of its key is parked");
+    assert_eq!(failed.settle(claims, in_hand, |_| ()).done, 1);
+    let next = failed.take(claims, DEADLINE).map(|(claim, failures)| (claim.first(), failures));
+    assert_eq!(next, Some((Seq::new(3), 0)));
+}
