@@ -52,7 +52,8 @@ fn what_is_staged_is_seen_all_at_once_or_never_and_dropped_once() {
             let (mut one, mut reader) = (pen(&ring), ring.reader(ring.end()));
             let (mut expected, mut seen, mut back) = (Vec::new(), Vec::new(), Vec::new());
             let most = (capacity / 8).max(1);
-            for round in 0..if cfg!(miri) { 40 } else { 400_u64 } {
+            let under_miri = if capacity > 8 { 12 } else { 24 };
+            for round in 0..if cfg!(miri) { under_miri } else { 400_u64 } {
                 let batch = 1 + round as usize % most;
                 for i in 0..batch {
                     assert!(one.stage(Counted::new(round * 1_000 + i as u64, &count)).is_ok());
