@@ -9,7 +9,7 @@ use loom::{sync::Arc, thread};
 use loom_tests::Model;
 use ringlog::internals::{
     log::{AppendCtl, AppendError, Log, LogConfig, Retain},
-    ring::{Gate, Producers, Start},
+    ring::{Gate, Gating, Producers, Start},
     seq::{Capacity, Seq},
     time::{Deadline, ManualClock, Time},
 };
@@ -109,5 +109,37 @@ fn a_blocked_append_times_out_or_stores_and_leaves_nobody_registered() {
         commit.join().unwrap();
         timer.join().unwrap();
         assert_eq!(full.log.not_full().waiting(), 0);
+    });
+}
+
+// What a mailbox does that lets one record wait: it says that it has taken the next, then that there is room.
+#[test]
+fn an_append_that_sleeps_for_a_mailbox_is_woken_by_the_taking_of_the_next() {
+    Model::new("append against take").run(&["stored", "waited", "at once"], |tally| {
+        let clock = Arc::new(ManualClock::new());
+        let config = LogConfig::new(Capacity::new(8).unwrap(), Producers::Shared, Retain::Recent);
+        let log = Log::new(config, handle(&clock)).unwrap();
+        log.ring().share();
+        let gate = log.admit(Start::Earliest, 1, Some(Gating::Waiting(std::num::NonZeroU64::MIN)));
+        log.try_append(0).unwrap();
+        let append = || {
+            let (log, tally) = (log.clone(), tally.clone());
+            thread::spawn(move || {
+                log.append(7, Deadline::Never, &AppendCtl::default()).unwrap();
+                tally.saw("stored");
+            })
+        };
+        let append = append();
+        let taker = {
+            let (log, gate) = (log.clone(), gate.clone());
+            thread::spawn(move || {
+                gate.take(Seq::new(1), 0);
+                log.not_full().notify();
+            })
+        };
+        append.join().unwrap();
+        taker.join().unwrap();
+        assert_eq!((log.end(), log.not_full().waiting()), (Seq::new(2), 0));
+        tally.saw(if log.counts().blocked > 0 { "waited" } else { "at once" });
     });
 }
