@@ -1,4 +1,5 @@
-//! What a subscription costs, in bytes and in time, when there are many: `scale [topics|groups] [polled|pushed] [COUNT..]`.
+//! What a subscription costs, in bytes and in time, when there are many: `scale [topics|groups] [polled|pushed] [COUNT..]`,
+//! `scale churn [COUNT]`.
 //!
 //! Two shapes: so many topics of one subscription each, and one topic with so many subscriptions; a subscription is a group
 //! of one member, with nothing published. Members are consumers (`polled`), or handlers on an executor that steps nobody by
@@ -111,10 +112,41 @@ fn groups(count: usize, manual: Option<&Manual>) {
     each("groups: delete group", count, |_| groups.pop().map(|group| group.delete()));
 }
 
+/// Makes and deletes a topic, its group and its subscription over and over, and says what is in use now and then.
+fn churn(count: usize) {
+    let broker = Broker::new();
+    let once = |n: usize| {
+        let topic = broker
+            .create_topic(&format!("t{n}"), TopicConfig::<String>::mailbox().capacity(CAPACITY))
+            .expect("a topic");
+        let group = topic.group("g", GroupConfig::latest()).expect("a group");
+        let manual = Manual::new(1);
+        let member = group.member("m").run(&manual).subscribe(|_| ()).expect("a member");
+        topic.publish(format!("record {n}")).expect("room");
+        manual.run(10);
+        assert!(member.leave() && group.delete());
+        broker.delete_topic(topic.name()).expect("there");
+    };
+    let start = Instant::now();
+    for tenth in 0..=10 {
+        println!(
+            "churn: {:>8} lives, {:>8} B in use, resident {:>9} B, {:.1} s",
+            count * tenth / 10,
+            in_use(),
+            resident(),
+            start.elapsed().as_secs_f64()
+        );
+        (count * tenth / 10..count * (tenth + 1) / 10).filter(|_| tenth < 10).for_each(once);
+    }
+}
+
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let has = |word: &str| arguments.iter().any(|argument| argument == word);
     let counts: Vec<usize> = arguments.iter().filter_map(|argument| argument.parse().ok()).collect();
+    if has("churn") {
+        return churn(counts.first().copied().unwrap_or(1_000_000));
+    }
     let counts = if counts.is_empty() { COUNTS.to_vec() } else { counts };
     for pushed in [false, true] {
         let (this, other) = if pushed { ("pushed", "polled") } else { ("polled", "pushed") };

@@ -70,11 +70,12 @@ impl<T: Send + Sync + 'static> Topic<T> {
                 Some(_) => None,
             };
             let (mut made, mut gone) = (false, false);
-            // A clone goes in, so that nothing of the user's is dropped while the list is being changed.
+            // A handle goes in, so that nothing of the user's is dropped while the list is being changed.
+            let settings = found.is_some().then(|| core.groups.settings(&config));
             let make = || {
                 (made, gone) = (found.is_some(), found.is_none());
-                let found = found.ok_or_else(closed)?;
-                Inner::new(GroupSpec { found, ..self.spec(name, config.clone()) })
+                let (found, settings) = found.zip(settings.clone()).ok_or_else(closed)?;
+                Inner::new(GroupSpec { found, ..self.spec(name, settings) })
             };
             // One that is just going does not go by its settings any more.
             let accept = |there: &Inner<T>| if there.is_retired() { Ok(()) } else { refuse(there) };
@@ -116,7 +117,7 @@ impl<T: Send + Sync + 'static> Topic<T> {
 }
 
 impl<T: Send + Sync + 'static> Topic<T> {
-    fn spec(&self, name: &str, config: GroupConfig<T>) -> GroupSpec<T> {
+    fn spec(&self, name: &str, config: Arc<GroupConfig<T>>) -> GroupSpec<T> {
         let core = &self.0;
         // The list holds the group, so the group holds it weakly.
         let topic = Arc::downgrade(core);

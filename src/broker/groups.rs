@@ -5,16 +5,18 @@
 #![forbid(unsafe_code)]
 
 use super::names::{Named, Names};
-use crate::group::{Group, GroupError, context};
-use crate::sync::Arc;
+use crate::group::{Group, GroupConfig, GroupError, context};
 use crate::sync::cow::Cow;
 use crate::sync::trie::Trie;
+use crate::sync::{Arc, Weak};
 use std::fmt;
 
 struct List<T> {
     by_name: Names<Arc<Group<T>>>,
     /// By the tags of their gates.
     by_gate: Trie<Arc<Group<T>>>,
+    /// The settings of the one that was made last, as long as a group goes by them.
+    settings: Weak<GroupConfig<T>>,
     closed: bool,
 }
 
@@ -29,7 +31,12 @@ pub(crate) struct Groups<T>(Cow<List<T>>);
 
 impl<T: Send + Sync + 'static> Groups<T> {
     pub(crate) fn new() -> Self {
-        Self(Cow::new(List { by_name: Names::default(), by_gate: Trie::default(), closed: false }))
+        Self(Cow::new(List {
+            by_name: Names::default(),
+            by_gate: Trie::default(),
+            settings: Weak::new(),
+            closed: false,
+        }))
     }
 
     /// All of them, by name.
@@ -45,6 +52,13 @@ impl<T: Send + Sync + 'static> Groups<T> {
     /// Whether it is true of any.
     pub(crate) fn is_any(&self, mut of: impl FnMut(&Arc<Group<T>>) -> bool) -> bool {
         !self.are_all(|group| !of(group))
+    }
+
+    /// Settings equal to `config`: those of the group that was made last, if they are; groups that are alike share them.
+    pub(crate) fn settings(&self, config: &GroupConfig<T>) -> Arc<GroupConfig<T>> {
+        let last = self.0.load().settings.upgrade();
+        let alike = last.filter(|last| last.differs_in(config).is_none());
+        alike.unwrap_or_else(|| Arc::new(config.clone()))
     }
 
     pub(crate) fn find(&self, name: &str) -> Option<Arc<Group<T>>> {
@@ -72,6 +86,7 @@ impl<T: Send + Sync + 'static> Groups<T> {
             }
             let (mut next, group) = (now.clone(), make()?);
             next.by_name.insert(group.clone());
+            next.settings = Arc::downgrade(group.config());
             group.gates().for_each(|tag| _ = next.by_gate.insert(tag, group.clone()));
             Ok((next, group))
         });
@@ -115,7 +130,8 @@ impl<T: Send + Sync + 'static> Groups<T> {
 
 impl<T> Clone for List<T> {
     fn clone(&self) -> Self {
-        Self { by_name: self.by_name.clone(), by_gate: self.by_gate.clone(), closed: self.closed }
+        let (by_name, by_gate, settings) = (self.by_name.clone(), self.by_gate.clone(), self.settings.clone());
+        Self { by_name, by_gate, settings, closed: self.closed }
     }
 }
 

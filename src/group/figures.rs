@@ -37,14 +37,19 @@ pub(super) struct View {
 }
 
 impl<T: Send + Sync + 'static> Lane<T> {
+    /// How many letters are queued to be handed over again, the one in hand included.
+    fn letters_queued(&self) -> u64 {
+        self.redrives.get().map_or(0, |redrives| redrives.len())
+    }
+
     pub(super) fn lag(&self) -> u64 {
-        self.view().pending + self.redrives.len()
+        self.view().pending + self.letters_queued()
     }
 
     /// How many records before `goal` are not done, and how many letters wait to be handed over again.
     pub(super) fn left_before(&self, goal: u64) -> u64 {
         let View { committed, pending, .. } = self.view();
-        goal.saturating_sub(committed.get()).min(pending) + self.redrives.len()
+        goal.saturating_sub(committed.get()).min(pending) + self.letters_queued()
     }
 
     /// Up to where records were in hand when the group was closed without waiting for them.
@@ -95,7 +100,10 @@ impl<T: Send + Sync + 'static> Lane<T> {
         let (overwritten, shed, merged) = sort(self.own.as_ref(), missed.overwritten);
         let (in_flight, too_late, expired_there) = self.in_flight(committed);
         let none = Tally::default();
-        let (tally, letters) = (self.shared.as_ref().map_or(&none, |shared| &shared.tally), &self.redrives.tally);
+        let (tally, letters) = (
+            self.shared.as_ref().map_or(&none, |shared| &shared.tally),
+            self.redrives.get().map_or(&none, |redrives| &redrives.tally),
+        );
         let in_flight = in_flight + self.shared.as_ref().map_or(0, |shared| shared.in_hand());
         LaneStats {
             partition: self.partition,
@@ -111,8 +119,8 @@ impl<T: Send + Sync + 'static> Lane<T> {
             dropped: dropped.get() + shed,
             conflated: conflated.get() + merged,
             expired: expired.get() + missed.expired,
-            pending: pending + self.redrives.len(),
-            waiting: pending.saturating_sub(in_hand.max(in_flight)) + self.redrives.len(),
+            pending: pending + self.letters_queued(),
+            waiting: pending.saturating_sub(in_hand.max(in_flight)) + self.letters_queued(),
             in_flight,
             leases_expired: expired_there + lapsed.get() + tally.leases_expired.get() + letters.leases_expired.get(),
             stragglers: self.shared.as_ref().map_or(0, |shared| shared.claims.behind_done()),

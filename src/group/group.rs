@@ -33,8 +33,8 @@ pub struct GroupSpec<T> {
     pub name: Arc<str>,
     /// The topic's partitions.
     pub logs: Vec<Arc<Log<T>>>,
-    /// The settings.
-    pub config: GroupConfig<T>,
+    /// The settings, which groups that are alike may share.
+    pub config: Arc<GroupConfig<T>>,
     /// The key of a record, if records of the topic have keys.
     pub key: Option<KeyOf<T>>,
     /// Where it begins.
@@ -69,7 +69,7 @@ impl<T> fmt::Debug for GroupSpec<T> {
 pub struct Group<T> {
     pub(super) topic: Arc<str>,
     pub(super) name: Arc<str>,
-    pub(super) config: GroupConfig<T>,
+    pub(super) config: Arc<GroupConfig<T>>,
     /// Where it keeps the order of each key.
     pub(super) key: Option<KeyOf<T>>,
     pub(super) clock: Arc<dyn Clock>,
@@ -150,7 +150,7 @@ impl<T: Send + Sync + 'static> Group<T> {
     }
 
     /// The settings.
-    pub fn config(&self) -> &GroupConfig<T> {
+    pub fn config(&self) -> &Arc<GroupConfig<T>> {
         &self.config
     }
 

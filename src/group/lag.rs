@@ -14,7 +14,7 @@ impl<T: Send + Sync + 'static> Lane<T> {
             return None;
         }
         let oldest = if self.lag() > 0 { self.log.time_of(self.gate.position()) } else { None };
-        let oldest = oldest.into_iter().chain(self.redrives.oldest()).min();
+        let oldest = oldest.into_iter().chain(self.redrives.get().and_then(|redrives| redrives.oldest())).min();
         Some(oldest.map_or(Duration::ZERO, |oldest| now - oldest))
     }
 

@@ -19,6 +19,7 @@ use super::word::{LaneWord, MemberId, Word};
 use crate::log::{self, Log};
 use crate::ring::{Gate, Peek, Reader, Start};
 use crate::seq::Seq;
+use crate::sync::rare::Rare;
 use crate::sync::{Arc, CachePadded, Mutex, lock};
 use crate::time::{Clock, Time};
 use std::sync::OnceLock;
@@ -46,14 +47,14 @@ pub(super) struct Lane<T> {
     /// The state, while nobody holds the lane (word inv. 2), or a consumer does.
     pub(super) parked: Mutex<Option<Box<Held<T>>>>,
     /// What consumers have in flight. Taken within `control`, never around it; no push member takes it at work.
-    pub(super) flight: Mutex<Flight>,
+    pub(super) flight: Rare<Mutex<Flight>>,
     /// Where members share it: who has which record in hand.
     pub(super) shared: Option<Box<Shared>>,
     /// Held by whoever moves the cursor other than by a commit of what is done, and by whoever adds up what is lost.
     pub(super) control: Mutex<()>,
     /// Letters to be handed over before the next record.
-    pub(super) redrives: Redrives<T>,
-    pub(super) notice: Notice,
+    pub(super) redrives: Rare<Redrives<T>>,
+    pub(super) notice: Rare<Notice>,
     /// What handlers have in hand, where they have a lease.
     pub(super) watch: Option<Arc<Watch>>,
 }
@@ -203,12 +204,12 @@ impl<T: Send + Sync + 'static> Lane<T> {
             counters: CachePadded::new(counters),
             over: OnceLock::new(),
             stopped: OnceLock::new(),
-            flight: Mutex::default(),
+            flight: Rare::default(),
             parked: Mutex::new(Some(Box::new(held))),
             shared,
             control: Mutex::new(()),
-            redrives: Redrives::default(),
-            notice: Notice::default(),
+            redrives: Rare::default(),
+            notice: Rare::default(),
             watch,
         }
     }
@@ -309,7 +310,7 @@ mod tests {
         let log = Log::new(config, clock.clone()).unwrap();
         log.try_append(1).unwrap();
         let (progress, broker) = (Arc::new(Event::new(Wake::All)), Id::fresh());
-        let (topic, name, config) = ("t".into(), "g".into(), GroupConfig::earliest());
+        let (topic, name, config) = ("t".into(), "g".into(), Arc::new(GroupConfig::earliest()));
         let random = Arc::new(SeededRandom::new(1));
         let (logs, key, found, closing) = (vec![log], None, Found::default(), Closing::default());
         let retire = Box::new(|_: &Group<u64>| ());

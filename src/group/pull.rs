@@ -57,14 +57,15 @@ impl<T: Send + Sync + 'static> Lane<T> {
 
     /// What consumers have in flight from `committed` on, what was settled too late, and how many leases expired.
     pub(super) fn in_flight(&self, committed: Seq) -> (u64, u64, u64) {
-        let flight = lock(&self.flight);
+        let Some(flight) = self.flight.get() else { return (0, 0, 0) };
+        let flight = lock(flight);
         let current = flight.in_flight(committed).filter(|_| flight.epoch() == self.gate.epoch());
         (current.map_or(0, |range| range.end - range.start), flight.refused, flight.lapsed)
     }
 
     /// `me`, a member with a handler, has taken the lane: what has failed in a consumer's hands goes on from there.
     pub(super) fn lend(&self, held: &mut Held<T>, me: MemberId) {
-        held.carries = lock(&self.flight).carries(held.next);
+        held.carries = self.flight.get().is_some_and(|flight| lock(flight).carries(held.next));
         if held.carries {
             let last = lock(&self.flight).last_failed().unwrap_or(0);
             held.single_until = held.single_until.later(Seq::new(last).plus(1));

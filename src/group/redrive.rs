@@ -209,7 +209,8 @@ impl<T: Send + Sync + 'static> Lane<T> {
     fn call_back(&self, store: &Letters) -> (usize, Vec<Letter>) {
         let (entries, out) = {
             let _control = lock(&self.control);
-            let mut queue = self.redrives.lock();
+            let Some(redrives) = self.redrives.get() else { return (0, Vec::new()) };
+            let mut queue = redrives.lock();
             let entries = std::mem::take(&mut queue.entries);
             self.word.redriven();
             self.counters.skipped.add(entries.len() as u64);
@@ -249,7 +250,7 @@ impl<T: Send + Sync + 'static> Group<T> {
 
     /// The letters that are queued to be handed over again, what is in hand included: partition by partition, in order.
     pub fn redriving(&self) -> Vec<Letter> {
-        self.lanes.iter().flat_map(|lane| lane.redrives.letters()).collect()
+        self.lanes.iter().filter_map(|lane| lane.redrives.get()).flat_map(Redrives::letters).collect()
     }
 
     /// Puts back among the letters what is queued to be handed over again, each where it was, and says how many. What a handler makes

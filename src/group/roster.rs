@@ -56,6 +56,14 @@ pub(super) struct Roster {
     hung: Vec<Hung>,
 }
 
+/// The first of a list, which is mostly the only one, takes no more room than it needs.
+fn push(list: &mut Vec<Member>, member: Member) {
+    if list.is_empty() {
+        list.reserve_exact(1);
+    }
+    list.push(member);
+}
+
 impl Roster {
     /// Adds a member at the end, or says why not.
     pub(super) fn add(
@@ -74,7 +82,7 @@ impl Roster {
         let left = Arc::new(AtomicBool::new(false));
         let (id, tasks) = (self.fresh_id(), seats.len());
         let member = Member { id, name: name.clone(), seats, only: only.into(), left, tasks };
-        self.members.push(member.clone());
+        push(&mut self.members, member.clone());
         self.version += 1;
         Ok(member)
     }
@@ -102,7 +110,7 @@ impl Roster {
     pub(super) fn remove(&mut self, id: MemberId, ephemeral: bool) -> Option<Member> {
         let at = self.members.iter().position(|member| member.id == id)?;
         let member = self.members.remove(at);
-        self.leaving.push(member.clone());
+        push(&mut self.leaving, member.clone());
         self.hung.retain(|hung| !(hung.polls && hung.member == id));
         self.version += 1;
         if ephemeral && self.begun && self.members.is_empty() {

@@ -165,7 +165,7 @@ impl fmt::Display for Standing {
 impl<T: Send + Sync + 'static> Lane<T> {
     fn retrying(&self, now: Time) -> Option<(u64, u32, Duration)> {
         let (committed, epoch) = self.gate.snapshot();
-        let waiting = self.notice.at(committed.get(), epoch)?;
+        let waiting = self.notice.get()?.at(committed.get(), epoch)?;
         let wait = waiting.until.map_or(Duration::ZERO, |until| until.since(now));
         Some((committed.get(), waiting.failures, wait))
     }
@@ -210,7 +210,7 @@ impl<T: Send + Sync + 'static> Group<T> {
     /// What has become of the record at `offset`.
     pub fn delivery(&self, partition: u32, offset: u64) -> Result<Delivery, ControlError> {
         let lane = self.lane(partition)?;
-        if lane.redrives.has(offset) {
+        if lane.redrives.get().is_some_and(|redrives| redrives.has(offset)) {
             return Ok(Delivery::Redriven);
         }
         Ok(lane.delivery(offset, self.clock.now()).unwrap_or_else(|| self.past(lane, offset)))
@@ -262,7 +262,7 @@ impl<T: Send + Sync + 'static> Group<T> {
         if serving != 0 {
             return Ok(Standing::AtWork { member });
         }
-        if let Some(member) = lane.redrives.out_with().and_then(named) {
+        if let Some(member) = lane.redrives.get().and_then(|redrives| redrives.out_with()).and_then(named) {
             return Ok(Standing::InFlight { member, records: 1 });
         }
         let (records, ..) = lane.in_flight(lane.gate.position());

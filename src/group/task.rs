@@ -68,13 +68,13 @@ pub(super) struct Slot<T> {
     /// The word as we last acted on it.
     pub(super) seen: Word,
     /// What the records of this lane have in common, under a lease.
-    pub(super) home: Option<Home>,
+    pub(super) home: Option<Box<Home>>,
 }
 
 impl<T: Send + Sync + 'static> Slot<T> {
     fn new(lane: Arc<Lane<T>>, home: &Home) -> Self {
         let seen = lane.word.load();
-        let home = lane.watch.as_ref().map(|_| home.of_its_own());
+        let home = lane.watch.as_ref().map(|_| Box::new(home.of_its_own()));
         Slot { lane, held: None, seen, home }
     }
 }

@@ -18,6 +18,7 @@ pub mod epoch;
 pub mod eventfd;
 pub mod futex;
 pub mod hint;
+pub mod rare;
 pub mod trie;
 
 /// Atomic types and fences.

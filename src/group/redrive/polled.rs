@@ -163,7 +163,7 @@ impl<T: Send + Sync + 'static> Group<T> {
 
     /// Ends the lease of a letter that is out, if it is over; else says when it is. User code.
     pub(in crate::group) fn end_letter(&self, lane: &Lane<T>, now: Time) -> Option<Time> {
-        match lane.redrives.overdue(now) {
+        match lane.redrives.get().map_or(Err(None), |redrives| redrives.overdue(now)) {
             Err(deadline) => deadline,
             Ok(number) => {
                 // Refused, if somebody settles it at this very moment.
@@ -175,7 +175,7 @@ impl<T: Send + Sync + 'static> Group<T> {
 
     /// The consumer goes: what it has of letters goes back.
     pub(in crate::group) fn leave_letters(&self, lane: &Lane<T>, me: MemberId) {
-        if let Some(number) = lane.redrives.numbers_of(me) {
+        if let Some(number) = lane.redrives.get().and_then(|redrives| redrives.numbers_of(me)) {
             let _gone = self.settle_letter(lane, number, Ask::GiveBack(FencedBy::Moved));
         }
     }
@@ -258,7 +258,7 @@ impl<T: Send + Sync + 'static> Group<T> {
         settled: Option<Settled>,
         (fate, expired): (FencedBy, bool),
     ) -> bool {
-        let Redrives { tally, .. } = &lane.redrives;
+        let tally = &lane.redrives.tally;
         let number = head.ticket;
         let mut buried = match settled {
             Some(Settled::Again { after, failures }) => {
