@@ -343,3 +343,34 @@ fn a_pool_of_nobody_is_refused() {
         assert_eq!(refused, PoolError::Size { name: "p".to_owned(), threads, most });
     }
 }
+
+#[test]
+fn nothing_is_left_of_a_topic_once_it_and_the_pool_are_gone() {
+    let clock = Arc::new(ManualClock::new());
+    let kept = Arc::new(());
+    for stops in [false, true] {
+        let (broker, pool) = (Broker::with(BrokerConfig::new().clock(clock.clone())), one_thread());
+        let topic = broker.create_topic("t", TopicConfig::<Arc<()>>::new()).unwrap();
+        let config = GroupConfig::earliest().retry(Retry::constant(9, Duration::from_secs(60)));
+        let group = topic.group("g", config).unwrap();
+        let (tried, tries) = mpsc::channel();
+        let handler = move |_: &Record<'_, Arc<()>>| {
+            let _ = tried.send(());
+            Err::<(), _>("not yet") // it stands in the list of timers from here on
+        };
+        let member = group.member("m").run(&pool).subscribe(handler).unwrap();
+        topic.publish(kept.clone()).unwrap();
+        tries.recv().unwrap();
+        if stops {
+            pool.stop();
+        } else {
+            assert!(member.leave());
+        }
+        drop(pool);
+        broker.close(Some(Duration::ZERO));
+        drop((member, group, topic, broker));
+        while Arc::strong_count(&kept) > 1 {
+            thread::yield_now();
+        }
+    }
+}

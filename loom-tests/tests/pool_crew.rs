@@ -94,12 +94,15 @@ fn two_publishers_and_a_thread_that_rests() {
 
 // C-30
 #[test]
-fn two_publishers_and_two_threads() {
-    Model::new("crew of two").run(&["at once", "after a rest"], |tally| {
+fn two_threads_and_a_publisher() {
+    Model::new("crew of two").cut_at(25_000).run(&["at once", "after a rest"], |tally| {
         let pool = Pool::new(2, 3);
         let workers = [worker(&pool, tally), worker(&pool, tally)];
-        let submitters = [1, 2].map(|item| submitter(&pool, item));
-        submitters.into_iter().for_each(|submitter| submitter.join().unwrap());
+        let submitter = {
+            let pool = pool.clone();
+            thread::spawn(move || [1, 2].into_iter().for_each(|item| pool.crew.submit(item)))
+        };
+        submitter.join().unwrap();
         workers.into_iter().for_each(|worker| worker.join().unwrap());
     });
 }

@@ -41,7 +41,7 @@
 //! | crew_threads:A, crew_threads:B, crew_threads:C | `threads`, load, CAS | Relaxed | a number to keep within bounds              |
 //! | crew_runs:A, crew_runs:B | `runs`, store and load | Relaxed | looked at twice, milliseconds apart; carries nothing        |
 //! | crew_has:A, crew_has:B | a bench's length, store and load | Relaxed | a hint; who acts on it takes the lock                |
-//! | crew_over:A, crew_over:B | `over`, store and load | Relaxed | before a wake of all, by whose barriers who parks sees it    |
+//! | crew_over:A, crew_over:B | `over`, store and load | Relaxed | before the lobby's lock, under which submitters ask; and before a wake of all, by whose barriers who parks sees it |
 #![forbid(unsafe_code)]
 
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -100,6 +100,15 @@ pub(super) struct Places<I> {
     pub(super) later: Vec<I>,
 }
 
+impl<I> Places<I> {
+    /// Takes all of it.
+    pub(super) fn empty(&mut self) -> VecDeque<I> {
+        let mut all = std::mem::take(&mut self.queue);
+        all.extend(std::mem::take(&mut self.later));
+        all
+    }
+}
+
 impl<I> Bench<I> {
     pub(super) fn new() -> Arc<Self> {
         let places = Mutex::new(Places { queue: VecDeque::new(), later: Vec::new() });
@@ -152,10 +161,7 @@ impl<I> Crew<I> {
 
     /// Something to do, from anywhere. Takes a lock for a moment, and wakes a thread if none would see it in time.
     pub fn submit(&self, item: I) {
-        let waiting = self.with_lobby(|lobby| {
-            lobby.push_back(item);
-            lobby.len()
-        });
+        let waiting = self.admits([item].into_iter());
         let awake = self.awake();
         if awake == 0 || !self.is_watched() || (waiting >= BATCH && awake < self.size.threads) {
             self.work.notify();
@@ -186,11 +192,25 @@ impl<I> Crew<I> {
         self.threads.fetch_update(Relaxed, Relaxed, to).is_ok()
     }
 
-    /// Everybody ends at his next look; what is not done is dropped with the crew.
+    /// Everybody ends at his next look; what is not done, or comes later, is dropped.
     pub fn ends(&self) {
-        // ORD(crew_over:A) Relaxed: before the wake.
+        // ORD(crew_over:A) Relaxed: before the lock, and the wake.
         self.over.store(true, Relaxed);
+        let rest = self.with_lobby(std::mem::take);
         self.work.wake_all();
+        drop(rest); // under no lock
+    }
+
+    /// Puts items into the lobby, if it is not over; how many there are now.
+    pub(super) fn admits(&self, mut items: impl Iterator<Item = I>) -> usize {
+        let waiting = self.with_lobby(|lobby| {
+            if !self.is_over() {
+                lobby.extend(&mut items);
+            }
+            lobby.len()
+        });
+        items.for_each(drop); // refused ones, under no lock
+        waiting
     }
 
     /// Whether it was told to end.

@@ -1,7 +1,7 @@
 //! One thread's part in a [crew](super::crew): where it finds work, whom it stands in for, and its rest.
 #![forbid(unsafe_code)]
 
-use super::crew::{Bench, CHUNK, Crew, LINGER, LOBBY_EVERY, PATIENCE};
+use super::crew::{Bench, CHUNK, Crew, LINGER, LOBBY_EVERY, PATIENCE, Places};
 use crate::sync::Arc;
 use crate::sync::cow::Cached;
 use crate::time::{Clock, Time};
@@ -167,10 +167,7 @@ impl<I> Hand<I> {
         for other in others.filter(|other| other.has() > 1 || is_stuck(other)) {
             let rest = other.with(|places| {
                 if is_stuck(other) {
-                    let later = std::mem::take(&mut places.later);
-                    let mut all = std::mem::take(&mut places.queue);
-                    all.extend(later);
-                    return all;
+                    return places.empty();
                 }
                 places.queue.split_off(places.queue.len().div_ceil(2))
             });
@@ -186,14 +183,9 @@ impl<I> Hand<I> {
 
     /// What is in this thread's hands goes back to everybody.
     fn gives_back(&self) {
-        let mut all = self.bench.with(|places| {
-            let later = std::mem::take(&mut places.later);
-            let mut all = std::mem::take(&mut places.queue);
-            all.extend(later);
-            all
-        });
+        let all = self.bench.with(Places::empty);
         if !all.is_empty() {
-            self.crew.with_lobby(|lobby| lobby.append(&mut all));
+            self.crew.admits(all.into_iter());
         }
     }
 

@@ -176,7 +176,7 @@ impl Shared {
             // ORD(stopping:A) Relaxed: see the table.
             self.stopping.store(true, Relaxed);
             if state.cells.is_empty() {
-                self.crew.ends();
+                self.ends();
             }
             state.cells.values().cloned().collect()
         };
@@ -187,8 +187,14 @@ impl Shared {
         let mut state = self.state();
         state.abandoned = true;
         if state.cells.is_empty() {
-            self.crew.ends();
+            self.ends();
         }
+    }
+
+    /// Nobody is left, and nobody comes. What still stands in lists is of members that have left, and would keep us.
+    fn ends(&self) {
+        self.crew.ends();
+        drop(self.timers.empty());
     }
 
     /// The member of a cell is about to leave: nothing wakes that any more.
@@ -205,7 +211,7 @@ impl Shared {
         let mut state = self.state();
         let gone = state.cells.remove(&cell.id());
         if state.cells.is_empty() && (state.abandoned || self.is_stopping()) {
-            self.crew.ends();
+            self.ends();
         }
         drop(state);
         drop(gone);

@@ -56,6 +56,11 @@ impl<I> Timers<I> {
         })
     }
 
+    /// Takes all of it.
+    pub(super) fn empty(&self) -> impl Sized {
+        self.with(|list| std::mem::take(&mut list.entries))
+    }
+
     fn with<R>(&self, act: impl FnOnce(&mut List<I>) -> R) -> R {
         let mut list = lock(&self.list);
         let done = act(&mut list);
