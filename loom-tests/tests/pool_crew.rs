@@ -19,12 +19,13 @@ struct Pool {
     clock: Arc<ManualClock>,
     /// Items taken, each once.
     taken: AtomicU64,
+    all: u64,
 }
 
 impl Pool {
-    fn new(threads: usize, most: usize) -> Arc<Self> {
+    fn new(threads: usize, most: usize, all: u64) -> Arc<Self> {
         let (crew, clock) = (Arc::new(Crew::new(Size { threads, most })), Arc::new(ManualClock::new()));
-        Arc::new(Pool { crew, clock, taken: AtomicU64::new(0) })
+        Arc::new(Pool { crew, clock, taken: AtomicU64::new(0), all })
     }
 
     fn hand(&self) -> Hand<u64> {
@@ -56,7 +57,7 @@ fn submitter(pool: &Arc<Pool>, item: u64) -> thread::JoinHandle<()> {
     thread::spawn(move || pool.crew.submit(item))
 }
 
-/// Works until both items were taken; who takes the second one ends it all.
+/// Works until all items were taken; who takes the last one ends it all.
 fn worker(pool: &Arc<Pool>, tally: &Tally) -> thread::JoinHandle<()> {
     let (pool, tally, mut hand) = (pool.clone(), tally.clone(), pool.hand());
     thread::spawn(move || {
@@ -67,7 +68,7 @@ fn worker(pool: &Arc<Pool>, tally: &Tally) -> thread::JoinHandle<()> {
                 let _ = hand.enters(false);
                 pool.takes(item);
                 hand.leaves();
-                if pool.taken.load(Relaxed) == 3 {
+                if pool.taken.load(Relaxed) == pool.all {
                     pool.crew.ends();
                 }
             }
@@ -83,7 +84,7 @@ fn worker(pool: &Arc<Pool>, tally: &Tally) -> thread::JoinHandle<()> {
 #[test]
 fn two_publishers_and_a_thread_that_rests() {
     Model::new("crew of one").run(&["at once", "after a rest"], |tally| {
-        let pool = Pool::new(1, 2);
+        let pool = Pool::new(1, 2, 3);
         let worker = worker(&pool, tally);
         let submitters = [1, 2].map(|item| submitter(&pool, item));
         submitters.into_iter().for_each(|submitter| submitter.join().unwrap());
@@ -95,13 +96,10 @@ fn two_publishers_and_a_thread_that_rests() {
 // C-30
 #[test]
 fn two_threads_and_a_publisher() {
-    Model::new("crew of two").cut_at(25_000).run(&["at once", "after a rest"], |tally| {
-        let pool = Pool::new(2, 3);
+    Model::new("crew of two").run(&["at once", "after a rest"], |tally| {
+        let pool = Pool::new(2, 3, 1);
         let workers = [worker(&pool, tally), worker(&pool, tally)];
-        let submitter = {
-            let pool = pool.clone();
-            thread::spawn(move || [1, 2].into_iter().for_each(|item| pool.crew.submit(item)))
-        };
+        let submitter = submitter(&pool, 1);
         submitter.join().unwrap();
         workers.into_iter().for_each(|worker| worker.join().unwrap());
     });
@@ -111,8 +109,8 @@ fn two_threads_and_a_publisher() {
 // twice.
 #[test]
 fn who_hangs_is_seen() {
-    Model::new("crew with one that hangs").run(&["stood in for", "parked until a tick"], |tally| {
-        let pool = Pool::new(1, 2);
+    Model::new("crew with one that hangs").cut_at(10_000).run(&["stood in for", "parked until a tick"], |tally| {
+        let pool = Pool::new(1, 2, 3);
         pool.crew.submit(1);
         let hands = [pool.hand(), pool.hand()];
         let both = hands.map(|mut hand| {
