@@ -60,7 +60,7 @@ fn every_record_reaches_every_member_of_many_topics_in_order() {
     }
 }
 
-// C-20, C-30
+// C-2, C-30
 #[test]
 fn every_member_of_one_topic_sees_one_order() {
     for threads in [1, 3] {
@@ -211,6 +211,44 @@ fn a_failed_record_is_tried_again_when_it_is_time() {
 }
 
 #[test]
+fn a_retry_is_not_held_up_by_a_handler_that_blocks() {
+    let clock = Arc::new(ManualClock::new());
+    let (broker, pool) = (Broker::with(BrokerConfig::new().clock(clock.clone())), one_thread());
+    let topic = broker.create_topic("t", TopicConfig::<u64>::new()).unwrap();
+    let config = GroupConfig::earliest().retry(Retry::constant(2, Duration::from_secs(60)));
+    let group = topic.group("g", config).unwrap();
+    let (tried, tries) = mpsc::channel();
+    let fails = move |record: &Record<'_, u64>| {
+        tried.send(record.attempt()).unwrap();
+        Err::<(), _>("no")
+    };
+    group.member("m").run(&pool).subscribe(fails).unwrap();
+    let (enter, entered) = mpsc::channel();
+    let (release, released) = mpsc::channel::<()>();
+    let slow = mailbox(&broker, "slow", &pool, move |_| {
+        enter.send(()).unwrap();
+        let _ = released.recv();
+    });
+    topic.publish(7).unwrap();
+    assert_eq!(tries.recv().unwrap(), 1);
+    while group.stats().retried() == 0 {
+        thread::yield_now();
+    }
+    slow.publish(0).unwrap();
+    entered.recv().unwrap();
+    let attempt = loop {
+        clock.advance(Duration::from_secs(20));
+        match tries.try_recv() {
+            Ok(attempt) => break attempt,
+            Err(_) => thread::yield_now(),
+        }
+    };
+    assert_eq!(attempt, 2);
+    drop(release);
+    assert_eq!(broker.close(None).acked(), 1);
+}
+
+#[test]
 fn members_come_and_go_and_a_pool_without_members_ends() {
     let broker = Broker::new();
     let pool = one_thread();
@@ -267,7 +305,7 @@ fn a_stopped_pool_has_its_members_leave_and_takes_no_more() {
     assert_eq!(broker.close(Some(LONG)).acked(), 2);
 }
 
-// C-X3
+// C-23
 #[test]
 fn a_handler_waits_for_nobody_of_its_own_pool() {
     let (broker, pool) = (Broker::new(), Pool::with(PoolConfig::new().threads(2)).unwrap());

@@ -72,7 +72,7 @@ fn worker(pool: &Arc<Pool>, tally: &Tally) -> thread::JoinHandle<()> {
                     pool.crew.ends();
                 }
             }
-            if hand.rests(None) == Rest::Ends {
+            if hand.rests(|| None) == Rest::Ends {
                 return;
             }
             rested = true;
@@ -127,7 +127,7 @@ fn who_hangs_is_seen() {
                         }
                         hand.leaves();
                     }
-                    if hand.rests(None) == Rest::Ends {
+                    if hand.rests(|| None) == Rest::Ends {
                         return;
                     }
                 }

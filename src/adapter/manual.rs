@@ -238,10 +238,11 @@ impl State {
     }
 
     /// Takes the task out and decides on its turn.
-    fn begin(&mut self, at: At, executor: Id) -> Option<(Box<dyn Task>, Turn)> {
+    fn begin(&mut self, at: At, executor: Id) -> Option<(Box<dyn Task>, Turn<'static>)> {
         let slot = self.tasks.iter_mut().find(|(id, _)| *id == at.task)?;
         let task = slot.1.take()?;
-        let mut turn = Turn { executor, budget: 1 << self.rng.below(BUDGET_BITS), adapt: false, panic: false };
+        let mut turn =
+            Turn { executor, budget: 1 << self.rng.below(BUDGET_BITS), adapt: false, panic: false, ends: None };
         let place = task.place(at.lane);
         if let ControlFlow::Break(fault) = self.fault(&place, task.next(at.lane), &mut turn.budget) {
             turn.panic = fault;
@@ -280,11 +281,10 @@ impl State {
     }
 
     /// Puts the task back; one that was killed by its own handler comes back, to be dropped.
-    fn finish(&mut self, at: At, task: Box<dyn Task>, turn: Turn, step: Step) -> (Stepped, Option<Box<dyn Task>>) {
+    fn finish(&mut self, at: At, task: Box<dyn Task>, turn: Turn<'_>, step: Step) -> (Stepped, Option<Box<dyn Task>>) {
         let place = task.place(at.lane);
         self.steps += 1;
-        let now = task.clock().now();
-        let fault = if turn.panic { " with a planned panic" } else { "" };
+        let (now, fault) = (task.clock().now(), if turn.panic { " with a planned panic" } else { "" });
         let next = task.next(at.lane).map_or("-".to_owned(), |next| next.to_string());
         let _ = writeln!(
             self.trace,

@@ -5,13 +5,14 @@
 use super::context::Id;
 use crate::log::Log;
 use crate::sync::Arc;
+use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::time::{Clock, Time};
 use crate::wait::{Event, WaitPolicy};
 use std::fmt;
 
 /// One call of [`Task::step`].
 #[derive(Clone, Copy, Debug)]
-pub struct Turn {
+pub struct Turn<'a> {
     /// Who steps.
     pub executor: Id,
     /// At most this many records.
@@ -21,6 +22,21 @@ pub struct Turn {
     pub adapt: bool,
     /// A planned fault: the next record's handler panics instead of being called.
     pub panic: bool,
+    /// Ends the turn early once it is set: asked whenever finished records are committed.
+    pub ends: Option<&'a AtomicBool>,
+}
+
+impl Turn<'_> {
+    /// Whether the turn is to end early.
+    ///
+    /// | label        | operation | order   | why this much, and why no more                                        |
+    /// |--------------|-----------|---------|-----------------------------------------------------------------------|
+    /// | turn_ended:A | load      | Relaxed | only whether; the executor looks at what there is by its own orderings |
+    #[inline]
+    pub fn is_ended(&self) -> bool {
+        // ORD(turn_ended:A) Relaxed: see the table.
+        self.ends.is_some_and(|ends| ends.load(Ordering::Relaxed))
+    }
 }
 
 /// What a step did, or what the lane waits for.
@@ -81,7 +97,7 @@ pub trait Task: Send {
     /// Where a lane belongs.
     fn place(&self, lane: usize) -> Place;
     /// Steps one lane. It never blocks, apart from what the handler does.
-    fn step(&mut self, lane: usize, turn: Turn) -> Step;
+    fn step(&mut self, lane: usize, turn: Turn<'_>) -> Step;
     /// Whether a step would find something to do: data, or an order from a control. What a backoff waits for is not
     /// asked here.
     fn ready(&self, lane: usize) -> bool;

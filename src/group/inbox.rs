@@ -120,6 +120,11 @@ impl Inbox {
         self.attention.load(Ordering::Relaxed)
     }
 
+    /// Set while somebody wants attention.
+    pub(super) fn attention(&self) -> &AtomicBool {
+        &self.attention
+    }
+
     /// Everything new. The flag is cleared first, so what comes later sets it again.
     pub(super) fn news(&self) -> News {
         // ORD(attention:B) Acquire: what the ringer changed before it rang. Pairs with ORD(attention:C).

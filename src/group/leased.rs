@@ -45,7 +45,7 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> MemberTask<T, D> {
     /// Hands over one run and settles it, if it comes back in time.
     #[cold]
     #[inline(never)]
-    pub(super) fn run_leased(&mut self, index: usize, turn: Turn, budget: usize, watch: &Arc<Watch>) -> Ran {
+    pub(super) fn run_leased(&mut self, index: usize, turn: Turn<'_>, budget: usize, watch: &Arc<Watch>) -> Ran {
         match self.hand_over(index, turn, budget, watch) {
             Left::Settled(ran) => {
                 if let Some(held) = &self.slots[index].held {
@@ -57,7 +57,7 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> MemberTask<T, D> {
         }
     }
 
-    fn hand_over(&mut self, index: usize, turn: Turn, budget: usize, watch: &Arc<Watch>) -> Left {
+    fn hand_over(&mut self, index: usize, turn: Turn<'_>, budget: usize, watch: &Arc<Watch>) -> Left {
         let (group, Slot { lane, held, seen, home }) = (&*self.group, &mut self.slots[index]);
         let (Some(held), Some(handlers), Some(home)) = (held, &mut self.handlers, home) else {
             return Left::Settled(Ran::Stopped(0));

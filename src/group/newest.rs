@@ -336,7 +336,7 @@ impl<T: Send + Sync + 'static> Lane<T> {
 impl<T: Send + Sync + 'static, D: Deliver<T>> MemberTask<T, D> {
     /// Hands over the next of those that wait, and settles it.
     #[inline(never)]
-    pub(super) fn run_newest(&mut self, index: usize, turn: Turn, newest: &Newest<T>) -> Ran {
+    pub(super) fn run_newest(&mut self, index: usize, turn: Turn<'_>, newest: &Newest<T>) -> Ran {
         let (group, Slot { lane, held, seen, .. }) = (&*self.group, &mut self.slots[index]);
         let (Some(held), Some(handlers)) = (held, &mut self.handlers) else { return Ran::Stopped(0) };
         // Before anything is taken: what has been published already finds the room there was.

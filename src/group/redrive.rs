@@ -292,7 +292,7 @@ pub(super) fn serve<T: Send + Sync + 'static, D: Deliver<T>>(
     lane: &Lane<T>,
     handler: &mut D,
     interrupt: Interrupt<'_>,
-    turn: Turn,
+    turn: Turn<'_>,
 ) -> Step {
     let nothing = Step::Worked { handled: 0, more: true };
     let Some(head) = lane.redrives.head() else { return nothing };

@@ -96,7 +96,7 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> MemberTask<T, D> {
     /// Acts on a changed lane word. `None`: the lane is in hand and may be stepped.
     #[cold]
     #[inline(never)]
-    fn obey(&mut self, index: usize, turn: Turn) -> Option<Step> {
+    fn obey(&mut self, index: usize, turn: Turn<'_>) -> Option<Step> {
         // Handing over asks assignors, stores and hooks: user code.
         let _here = context::enter(Here { executor: self.executor, broker: self.group.broker });
         let slot = &mut self.slots[index];
@@ -143,7 +143,7 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> MemberTask<T, D> {
         redrives.then(|| self.redrives(index, turn))
     }
 
-    fn redrives(&mut self, index: usize, turn: Turn) -> Step {
+    fn redrives(&mut self, index: usize, turn: Turn<'_>) -> Step {
         let (Slot { lane, seen, .. }, Some(handlers)) = (&self.slots[index], &mut self.handlers) else {
             return Step::Elsewhere;
         };
@@ -157,7 +157,7 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> MemberTask<T, D> {
     }
 
     /// Hands over one run and settles it.
-    fn run(&mut self, index: usize, turn: Turn, budget: usize) -> Ran {
+    fn run(&mut self, index: usize, turn: Turn<'_>, budget: usize) -> Ran {
         if let Some(watch) = &self.slots[index].lane.watch {
             return self.run_leased(index, turn, budget, &watch.clone());
         }
@@ -232,7 +232,7 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> Task for MemberTask<T, D> {
         Place { topic, group, member: self.name.clone(), partition: self.slots[lane].lane.partition }
     }
 
-    fn step(&mut self, index: usize, turn: Turn) -> Step {
+    fn step(&mut self, index: usize, turn: Turn<'_>) -> Step {
         let slot = &self.slots[index];
         if slot.held.is_none() || !slot.seen.is_plain() || slot.lane.word.differs(slot.seen) {
             if let Some(step) = self.obey(index, turn) {
@@ -326,7 +326,7 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> MemberTask<T, D> {
 
     /// Runs until the budget is used up, there is nothing more, or the lane has to be looked at anew.
     #[inline]
-    fn runs(&mut self, index: usize, turn: Turn, chunk: usize) -> Step {
+    fn runs(&mut self, index: usize, turn: Turn<'_>, chunk: usize) -> Step {
         let (mut handled, mut chunk) = (0, chunk);
         let mut began = if turn.adapt { ticks() } else { 0 };
         loop {
@@ -352,7 +352,7 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> MemberTask<T, D> {
                         chunk = self.slots[index].held.as_ref().map_or(1, |held| held.chunk);
                     }
                     let Slot { lane, held, seen, .. } = &self.slots[index];
-                    if lane.word.differs(*seen) {
+                    if lane.word.differs(*seen) || turn.is_ended() {
                         return Step::Worked { handled, more: true };
                     }
                     if held.as_ref().is_some_and(|held| held.reader.caught_up()) {

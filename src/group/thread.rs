@@ -40,7 +40,7 @@ pub fn drive(inbox: &Arc<Inbox>, ends: Ends) {
             }
             spin = Spin::new(driver.policy());
         }
-        match driver.round() {
+        match driver.round(inbox) {
             Round::Worked => spin.reset(),
             Round::Paced => spin_loop(),
             // It let go of its last lane in this very round, and nobody else will ring for that.
@@ -117,10 +117,14 @@ impl Driver {
         policies.max_by_key(|policy| policy.spin()).unwrap_or(WaitPolicy::Park)
     }
 
-    fn round(&mut self) -> Round {
-        let turn = Turn { executor: self.id, budget: BUDGET, adapt: true, panic: false };
+    fn round(&mut self, inbox: &Inbox) -> Round {
+        let ends = Some(inbox.attention());
+        let turn = Turn { executor: self.id, budget: BUDGET, adapt: true, panic: false, ends };
         let (mut worked, mut paced, mut until) = (false, false, None::<Time>);
         for visit in &mut self.slots {
+            if turn.is_ended() {
+                return Round::Worked; // there are news
+            }
             if visit.dormant {
                 continue;
             }

@@ -23,7 +23,7 @@ const BUDGET: usize = 256;
 /// |-------------|---------------------|---------|-----------------------------------------------------------------------|
 /// | cell_due:A, cell_due:B, cell_due:C | a lane's flag, store and swap | Relaxed | before and after the turn word's own orderings |
 /// | cell_at:A, cell_at:B | a lane's place, store and load | Relaxed | under the source's lock                                |
-/// | cell_timed:A, cell_timed:B, cell_timed:C | a lane's time, store and load | Relaxed | by who runs it, and by who takes the entry off the list of timers: at worst there is one entry too many |
+/// | cell_timed:A, cell_timed:B, cell_timed:C, cell_timed:D | a lane's time, store and load | Relaxed | by who runs it, and by who takes the entry off the list of timers: at worst there is one entry too many |
 pub(super) struct Cell {
     id: Id,
     pool: Arc<Shared>,
@@ -146,9 +146,13 @@ impl Cell {
 
     /// Steps what is due; whether there is more.
     fn steps(self: &Arc<Self>, task: &mut dyn Task) -> bool {
-        let turn = Turn { executor: self.id, budget: BUDGET, adapt: true, panic: false };
+        let ends = Some(self.pool.stops_turns());
+        let turn = Turn { executor: self.id, budget: BUDGET, adapt: true, panic: false, ends };
         let mut more = false;
         for (lane, link) in self.links().iter().enumerate() {
+            if turn.is_ended() {
+                return true;
+            }
             // ORD(cell_due:B) Relaxed: see the table.
             if !link.due.swap(false, Relaxed) {
                 continue;
@@ -170,10 +174,22 @@ impl Cell {
         let timed = &self.links()[lane].timed;
         // ORD(cell_timed:B) Relaxed: see the table.
         let known = timed.load(Relaxed);
+        let until = until.max(Time::from_nanos(1)); // 0 says that there is none
         if known == 0 || until.as_nanos() < known {
             // ORD(cell_timed:C) Relaxed: as cell_timed:A.
-            timed.store(until.as_nanos().max(1), Relaxed);
-            self.pool.timers.put(until, (self.clone(), lane));
+            timed.store(until.as_nanos(), Relaxed);
+            let whose = (self.id.get(), lane);
+            drop(self.pool.timers.remove(Time::from_nanos(known), whose));
+            self.pool.timers.put(until, whose, self.clone());
+        }
+    }
+
+    /// Takes its lanes off the list of timers.
+    pub(super) fn is_due_no_more(&self) {
+        for (lane, link) in self.links().iter().enumerate() {
+            // ORD(cell_timed:D) Relaxed: as cell_timed:B.
+            let at = Time::from_nanos(link.timed.load(Relaxed));
+            drop(self.pool.timers.remove(at, (self.id.get(), lane)));
         }
     }
 

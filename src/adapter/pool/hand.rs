@@ -236,8 +236,8 @@ impl<I> Hand<I> {
         }
     }
 
-    /// Sleeps until there is something to do, or it is `due`. The bench must be empty.
-    pub fn rests(&mut self, due: Option<Time>) -> Rest {
+    /// Sleeps until there is something to do, or it is `due`, which others may change: it is asked before each sleep.
+    pub fn rests(&mut self, due: impl Fn() -> Option<Time>) -> Rest {
         self.gives_back();
         let crew = self.crew.clone();
         crew.lies_down();
@@ -248,7 +248,7 @@ impl<I> Hand<I> {
             let now = self.clock.now();
             let tick = timed.then(|| now + PATIENCE);
             let goes = spare.then(|| begun + LINGER);
-            let until = [due, tick, goes].into_iter().flatten().min();
+            let until = [due(), tick, goes].into_iter().flatten().min();
             let (found, wait) = self.sleeps(until, timed);
             if timed {
                 crew.watches_no_more();
@@ -265,7 +265,7 @@ impl<I> Hand<I> {
                 }
                 Found::Work => true,
                 Found::Watch => continue,
-                Found::Nothing => due.is_some_and(|due| due <= now) || (timed && self.has_work()),
+                Found::Nothing => due().is_some_and(|due| due <= now) || (timed && self.has_work()),
             };
             if up {
                 crew.gets_up();

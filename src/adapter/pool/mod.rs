@@ -90,7 +90,7 @@ struct Shared {
     id: Id,
     name: String,
     crew: Arc<Crew<Item>>,
-    timers: Timers<(Arc<Cell>, usize)>,
+    timers: Timers<Arc<Cell>>,
     stopping: AtomicBool,
     state: Mutex<State>,
 }
@@ -170,6 +170,11 @@ impl Shared {
         self.stopping.load(Relaxed)
     }
 
+    /// What ends a turn early.
+    fn stops_turns(&self) -> &AtomicBool {
+        &self.stopping
+    }
+
     fn stops(&self) {
         let cells: Vec<_> = {
             let state = self.state();
@@ -203,6 +208,7 @@ impl Shared {
         let empty = cell.unlinks().map(|source| source.key());
         let sources: Vec<_> = empty.filter_map(|key| state.sources.remove(&key)).collect();
         drop(state);
+        cell.is_due_no_more();
         drop(sources); // and with them perhaps the last handle of a log, and what users put there
     }
 

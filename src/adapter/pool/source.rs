@@ -137,13 +137,19 @@ impl Source {
             return None;
         }
         self.becomes(State::Drying);
-        let list = self.list();
-        let mut wanted = list.lanes.iter().filter(|entry| entry.cell.want(entry.lane)).map(|entry| &entry.cell);
-        if list.lanes.len() == 1 {
-            return wanted.next().cloned();
+        let (mut wanted, all) = self.filter(|cell, lane| cell.want(lane));
+        if all == 1 {
+            return wanted.pop();
         }
-        hand.put_all(wanted.map(|cell| Item::Cell(cell.clone())));
+        hand.put_all(wanted.into_iter().map(Item::Cell));
         None
+    }
+
+    /// The lanes that `is` says so of, and how many there are in all.
+    fn filter(&self, is: impl Fn(&Cell, usize) -> bool) -> (Vec<Arc<Cell>>, usize) {
+        let list = self.list();
+        let some = list.lanes.iter().filter(|entry| is(&entry.cell, entry.lane)).map(|entry| entry.cell.clone());
+        (some.collect(), list.lanes.len())
     }
 
     /// A lane of it was stepped. True: it is to be [armed](arm).
@@ -169,9 +175,10 @@ impl Source {
         if !self.is(State::Armed) {
             return; // woken already: all of them will be queued
         }
-        let list = self.list();
-        let ready = list.lanes.iter().filter(|entry| entry.cell.is_ready(entry.lane) && entry.cell.want(entry.lane));
-        hand.put_all(ready.map(|entry| Item::Cell(entry.cell.clone())));
+        let (ready, _) = self.filter(|cell, lane| cell.is_ready(lane) && cell.want(lane));
+        if !ready.is_empty() {
+            hand.put_all(ready.into_iter().map(Item::Cell));
+        }
     }
 }
 

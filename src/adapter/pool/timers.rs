@@ -4,10 +4,13 @@
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::sync::{Mutex, lock};
 use crate::time::Time;
-use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
-/// A list of things by their time.
+/// Who is due: the number of a task, and which of its lanes.
+pub(super) type Whose = (u64, usize);
+
+/// A list of things by their time, and by whose they are.
 ///
 /// | label     | operation            | order   | why this much, and why no more                                    |
 /// |-----------|----------------------|---------|-------------------------------------------------------------------|
@@ -15,20 +18,14 @@ use std::collections::BTreeMap;
 #[derive(Debug)]
 pub(super) struct Timers<I> {
     earliest: AtomicU64,
-    list: Mutex<List<I>>,
+    entries: Mutex<Entries<I>>,
 }
 
-#[derive(Debug)]
-struct List<I> {
-    /// By time, and then by when they were put there.
-    entries: BTreeMap<(Time, Reverse<u64>), I>,
-    last: u64,
-}
+type Entries<I> = BTreeMap<(Time, Whose), I>;
 
 impl<I> Timers<I> {
     pub(super) fn new() -> Self {
-        let list = List { entries: BTreeMap::new(), last: 0 };
-        Timers { earliest: AtomicU64::new(Time::MAX.as_nanos()), list: Mutex::new(list) }
+        Timers { earliest: AtomicU64::new(Time::MAX.as_nanos()), entries: Mutex::new(BTreeMap::new()) }
     }
 
     /// The earliest time of any.
@@ -38,33 +35,36 @@ impl<I> Timers<I> {
         (earliest != Time::MAX).then_some(earliest)
     }
 
-    pub(super) fn put(&self, at: Time, item: I) {
-        self.with(|list| {
-            list.last += 1;
-            list.entries.insert((at, Reverse(list.last)), item);
-        });
+    pub(super) fn put(&self, at: Time, whose: Whose, item: I) {
+        drop(self.with(|entries| entries.insert((at, whose), item)));
+    }
+
+    /// Takes one out that is not due yet.
+    pub(super) fn remove(&self, at: Time, whose: Whose) -> Option<I> {
+        self.with(|entries| entries.remove(&(at, whose)))
     }
 
     /// What is due by `now`.
-    pub(super) fn due(&self, now: Time) -> Vec<(Time, I)> {
+    pub(super) fn due(&self, now: Time) -> Vec<(Whose, I)> {
         if self.next().is_none_or(|earliest| now < earliest) {
             return Vec::new();
         }
-        self.with(|list| {
-            let later = list.entries.split_off(&(now + std::time::Duration::from_nanos(1), Reverse(u64::MAX)));
-            std::mem::replace(&mut list.entries, later).into_iter().map(|((at, _), item)| (at, item)).collect()
-        })
+        let due = self.with(|entries| {
+            let later = entries.split_off(&(now + Duration::from_nanos(1), (0, 0)));
+            std::mem::replace(entries, later)
+        });
+        due.into_iter().map(|((_, whose), item)| (whose, item)).collect()
     }
 
     /// Takes all of it.
-    pub(super) fn empty(&self) -> impl Sized {
-        self.with(|list| std::mem::take(&mut list.entries))
+    pub(super) fn empty(&self) -> Vec<I> {
+        self.with(std::mem::take).into_values().collect()
     }
 
-    fn with<R>(&self, act: impl FnOnce(&mut List<I>) -> R) -> R {
-        let mut list = lock(&self.list);
-        let done = act(&mut list);
-        let earliest = list.entries.first_key_value().map_or(Time::MAX, |((at, _), _)| *at);
+    fn with<R>(&self, act: impl FnOnce(&mut Entries<I>) -> R) -> R {
+        let mut entries = lock(&self.entries);
+        let done = act(&mut entries);
+        let earliest = entries.first_key_value().map_or(Time::MAX, |((at, _), _)| *at);
         // ORD(timers:A) Relaxed: a hint.
         self.earliest.store(earliest.as_nanos(), Relaxed);
         done
@@ -79,13 +79,14 @@ mod tests {
     #[test]
     fn what_is_due_comes_out_and_nothing_else() {
         let (timers, at) = (Timers::new(), Time::from_nanos);
-        for nanos in [5, 3, 4, 3] {
-            timers.put(at(nanos), nanos);
+        for (whose, nanos) in [5, 3, 4, 3].into_iter().enumerate() {
+            timers.put(at(nanos), (whose as u64, 0), nanos);
         }
         assert_eq!((timers.next(), timers.due(at(2)).len()), (Some(at(3)), 0));
-        let mut due: Vec<u64> = timers.due(at(4)).into_iter().map(|(_, nanos)| nanos).collect();
-        due.sort_unstable();
-        assert_eq!((due, timers.next()), (vec![3, 3, 4], Some(at(5))));
-        assert_eq!((timers.due(Time::MAX).len(), timers.next()), (1, None));
+        let due: Vec<u64> = timers.due(at(4)).into_iter().map(|((whose, _), _)| whose).collect();
+        assert_eq!((due, timers.next()), (vec![1, 3, 2], Some(at(5))));
+        assert_eq!((timers.remove(at(4), (0, 0)), timers.remove(at(5), (0, 0)), timers.next()), (None, Some(5), None));
+        timers.put(Time::MAX, (1, 0), 7);
+        assert_eq!((timers.next(), timers.empty()), (None, vec![7]), "what is never due still is there");
     }
 }

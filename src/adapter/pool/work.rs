@@ -30,7 +30,7 @@ pub(super) fn until_the_end(pool: &Arc<Shared>, mut hand: Hand<Item>) {
             None if pool.queue_due(&hand) => {}
             None if hand.may_spin() && spin.turn() => {}
             None => {
-                if hand.rests(pool.timers.next()) == Rest::Ends {
+                if hand.rests(|| pool.timers.next()) == Rest::Ends {
                     return;
                 }
                 spin.reset();
@@ -71,8 +71,9 @@ impl Shared {
         }
         let due = self.timers.due(hand.clock().now());
         let any = !due.is_empty();
-        let wanted = due.into_iter().filter(|(_, (cell, lane))| cell.is_due(*lane));
-        hand.put_all(wanted.map(|(_, (cell, _))| Item::Cell(cell)));
+        // Those who have left are dropped after that, under no lock.
+        let (wanted, _left): (Vec<_>, Vec<_>) = due.into_iter().partition(|((_, lane), cell)| cell.is_due(*lane));
+        hand.put_all(wanted.into_iter().map(|(_, cell)| Item::Cell(cell)));
         any
     }
 }

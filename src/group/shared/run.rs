@@ -57,7 +57,7 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> ShareTask<T, D> {
     }
 
     /// Claims something, hands it over, and settles it.
-    pub(super) fn run(&mut self, index: usize, turn: Turn, most: usize) -> Ran {
+    pub(super) fn run(&mut self, index: usize, turn: Turn<'_>, most: usize) -> Ran {
         let ran = match self.claim(index, if turn.panic { 1 } else { most }) {
             Claimed::Given(given) => self.hand_over(index, turn, given),
             Claimed::Stopped => Ran::Stopped(0),
@@ -68,7 +68,7 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> ShareTask<T, D> {
     }
 
     /// Calls the handler with what is left of a claim, as far as it goes in one go. `None`: with nothing.
-    fn call(&mut self, index: usize, turn: Turn, rest: &Given) -> Option<Called> {
+    fn call(&mut self, index: usize, turn: Turn<'_>, rest: &Given) -> Option<Called> {
         let group = &*self.group;
         let (Some(handlers), slot) = (&mut self.handlers, &mut self.slots[index]) else { return None };
         let Slot { lane, reader, seen, hand, home, .. } = slot;
@@ -102,7 +102,7 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> ShareTask<T, D> {
         Some(Called { done, failed, settled })
     }
 
-    fn hand_over(&mut self, index: usize, turn: Turn, mut rest: Given) -> Ran {
+    fn hand_over(&mut self, index: usize, turn: Turn<'_>, mut rest: Given) -> Ran {
         let mut calls = 0;
         while !rest.claim.is_empty() {
             let Some(Called { done, failed, settled }) = self.call(index, turn, &rest) else { break };
@@ -182,7 +182,7 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> ShareTask<T, D> {
 
     /// Looks at what others have in hand: ends what is over, and takes from a run what is not begun, if that has been so for a
     /// while. When to look again; an error: something was given back.
-    pub(super) fn look_round(&mut self, index: usize, turn: Turn) -> Result<Option<Time>, ()> {
+    pub(super) fn look_round(&mut self, index: usize, turn: Turn<'_>) -> Result<Option<Time>, ()> {
         let (group, slot) = (&*self.group, &mut self.slots[index]);
         let Some(shared) = slot.lane.shared.as_deref() else { return Ok(None) };
         let (work, mut found, mut next) = (Work { group, lane: &slot.lane, shared }, false, None);

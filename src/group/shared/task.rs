@@ -57,7 +57,7 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> ShareTask<T, D> {
     /// Acts on a changed lane word. The step, if it is over with that; else when a letter that waits is due.
     #[cold]
     #[inline(never)]
-    fn obey(&mut self, index: usize, turn: Turn) -> Result<Option<Time>, Step> {
+    fn obey(&mut self, index: usize, turn: Turn<'_>) -> Result<Option<Time>, Step> {
         // Handing over asks assignors, stores and hooks: user code.
         let _here = context::enter(Here { executor: self.executor, broker: self.group.broker });
         let left = self.has_left();
@@ -101,7 +101,7 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> ShareTask<T, D> {
         }
     }
 
-    fn redrives(&mut self, index: usize, turn: Turn) -> Step {
+    fn redrives(&mut self, index: usize, turn: Turn<'_>) -> Step {
         let (Slot { lane, seen, .. }, Some(handlers)) = (&self.slots[index], &mut self.handlers) else {
             return Step::Elsewhere;
         };
@@ -126,7 +126,7 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> ShareTask<T, D> {
     }
 
     /// Runs until the budget is used up, there is nothing more, or the lane has to be looked at anew.
-    fn runs(&mut self, index: usize, turn: Turn, letter: Option<Time>) -> Step {
+    fn runs(&mut self, index: usize, turn: Turn<'_>, letter: Option<Time>) -> Step {
         let mut handled = 0;
         let mut began = if turn.adapt { ticks() } else { 0 };
         loop {
@@ -147,7 +147,7 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> ShareTask<T, D> {
                         began = now;
                     }
                     let slot = &self.slots[index];
-                    if slot.lane.word.differs(slot.seen) || self.has_left() {
+                    if slot.lane.word.differs(slot.seen) || self.has_left() || turn.is_ended() {
                         return Step::Worked { handled, more: true };
                     }
                     if slot.reader.caught_up() && !slot.shared().is_some_and(|shared| shared.failed.any()) {
@@ -159,7 +159,7 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> ShareTask<T, D> {
     }
 
     /// Nothing can be claimed now: until when.
-    fn idle(&mut self, index: usize, letter: Option<Time>, turn: Turn) -> Step {
+    fn idle(&mut self, index: usize, letter: Option<Time>, turn: Turn<'_>) -> Step {
         let again = Step::Worked { handled: 0, more: true };
         let Ok(look) = self.look_round(index, turn) else { return again };
         let due = self.slots[index].shared().and_then(|shared| shared.failed.due());
@@ -186,7 +186,7 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> Task for ShareTask<T, D> {
         Place { topic, group, member: self.name.clone(), partition: self.slots[lane].lane.partition }
     }
 
-    fn step(&mut self, index: usize, turn: Turn) -> Step {
+    fn step(&mut self, index: usize, turn: Turn<'_>) -> Step {
         let slot = &self.slots[index];
         if slot.unwanted {
             return Step::Elsewhere;
