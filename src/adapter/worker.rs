@@ -182,7 +182,8 @@ impl Worker {
         }
     }
 
-    /// Has it end: the handler at work finishes, its members leave, their partitions go to others. Does not wait.
+    /// Has it end: who is busy stops behind what it has in hand (a few records at most, those of 50 microseconds), its members
+    /// leave, their partitions go to others. Does not wait.
     pub fn stop(&self) {
         self.0.inbox.stop();
     }

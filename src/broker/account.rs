@@ -50,6 +50,16 @@ impl Account {
         self.groups.iter().map(GroupStats::expired).sum()
     }
 
+    /// The records that groups lost by their own [overflow](crate::Overflow), over all groups.
+    pub fn dropped(&self) -> u64 {
+        self.groups.iter().map(GroupStats::dropped).sum()
+    }
+
+    /// The records that groups passed over for a later one, over all groups.
+    pub fn conflated(&self) -> u64 {
+        self.groups.iter().map(GroupStats::conflated).sum()
+    }
+
     /// The records that groups had not done, over all groups; those of groups without a member included.
     pub fn left(&self) -> u64 {
         self.groups.iter().map(GroupStats::lag).sum()
@@ -63,6 +73,8 @@ impl fmt::Display for Account {
         if skipped + expired > 0 {
             write!(f, ", {skipped} skipped, {expired} expired")?;
         }
+        let own = [(self.dropped(), "dropped"), (self.conflated(), "conflated")];
+        own.iter().filter(|(n, _)| *n > 0).try_for_each(|(n, what)| write!(f, ", {n} {what}"))?;
         for entry in self.groups.iter().filter(|entry| entry.lag() > 0) {
             write!(f, "; {}/{} left {}", entry.topic, entry.group, entry.lag())?;
         }

@@ -183,6 +183,8 @@ impl fmt::Display for GroupDescription {
                 (lane.in_flight, "in flight"),
                 (lane.skipped, "skipped"),
                 (lane.expired, "expired"),
+                (lane.dropped, "dropped"),
+                (lane.conflated, "conflated"),
                 (lane.retried, "retried"),
                 (lane.leases_expired, if lane.leases_expired == 1 { "lease expired" } else { "leases expired" }),
             ];

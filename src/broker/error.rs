@@ -179,10 +179,12 @@ pub enum PublishError<T> {
         /// The topic.
         topic: Arc<str>,
     },
-    /// The publish comes from a handler, there is no room, and only this very thread could make some. Acknowledge
-    /// first, publish to another topic, or give the group that limits a worker of its own. Or it comes from what a broker's timer
+    /// The publish comes from a handler, there is no room, and only this very thread, or the [pool](crate::Pool) that it is of,
+    /// could make some. Acknowledge first, publish to another topic, or give the group that limits a worker or a pool of its own. Or it comes from what a broker's timer
     /// runs (hooks, burying functions, stores): there nobody waits for room, whoever could make some. Have another thread publish.
-    #[error("{full}, and the publishing thread is the one that handles it, or a broker's timer")]
+    #[error(
+        "{full}, and only the thread, or the pool, that publishes could make some: let another one run that group, or use try_publish"
+    )]
     WouldDeadlock {
         /// The value.
         value: T,

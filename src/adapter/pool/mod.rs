@@ -39,12 +39,12 @@ pub use self::config::{PoolConfig, PoolError};
 ///
 /// Made for thousands of subscriptions, most of them idle at a time: one that is idle takes no processor time, and a publish
 /// pays the same for one member of a partition as for a hundred thousand. A member's partitions are stepped one at a time, by
-/// whichever thread comes first; each has its turn after at most 256 records of another.
+/// whichever thread comes first; a turn is 256 records of each of its partitions at most.
 ///
-/// A handler that takes long keeps one thread. If it does not return for some 5 to 10 ms of the broker's clock, another thread
-/// works in its place, up to [`most`](PoolConfig::most) in all, and then what waits in the pool waits for handlers to return. A
-/// thread that is not needed any more ends after two seconds. One more than the threads that work stands by, asleep, as long as
-/// anything is going on.
+/// A handler that takes long keeps one thread. If a member's turn is not over after some 5 to 10 ms of the broker's clock, another
+/// thread works in its place, up to [`most`](PoolConfig::most) in all, and then what waits in the pool waits for turns to end. So
+/// handlers that take tens of microseconds each, with much to do, get more threads too. A thread that is not needed any more
+/// ends after two seconds. One more than the threads that work stands by, asleep, as long as anything is going on.
 ///
 /// A handler does not wait for room that only another member of its own pool could make: all threads could be waiting for one
 /// another then. Such a publish is refused like one to a partition that its own thread steps
@@ -52,6 +52,7 @@ pub use self::config::{PoolConfig, PoolError};
 /// effect in a pool.
 ///
 /// Dropping the last handle does not stop it: it goes on until its members have left. [`stop`](Pool::stop) has them leave.
+/// All of its members are timed by one clock, that of its first member: brokers on other clocks want pools of their own.
 ///
 /// ```
 /// use ringlog::{Broker, GroupConfig, Pool, TopicConfig};
@@ -138,8 +139,9 @@ impl Pool {
         self.shared().state().cells.len()
     }
 
-    /// Has it end: handlers at work finish, its members leave, their partitions go to others. Does not wait. A member that
-    /// would join afterwards is refused.
+    /// Has it end: who is busy stops behind what it has in hand (a few records at most, those of 50 microseconds), its members
+    /// leave, their partitions go to others; ephemeral groups, and with them mailboxes, go with what lies in them: unsubscribe
+    /// first. Does not wait. A member that would join afterwards is refused.
     pub fn stop(&self) {
         self.shared().stops();
     }
