@@ -248,6 +248,62 @@ fn a_retry_is_not_held_up_by_a_handler_that_blocks() {
     assert_eq!(broker.close(None).acked(), 1);
 }
 
+// C-30
+#[test]
+fn as_many_handlers_run_at_once_as_a_pool_has_threads() {
+    for threads in [2, 4] {
+        // A clock that stands still: nobody is taken to hang.
+        let broker = Broker::with(BrokerConfig::new().clock(Arc::new(ManualClock::new())));
+        let pool = Pool::with(PoolConfig::new().threads(threads)).unwrap();
+        let all = Arc::new(Barrier::new(threads));
+        let topics: Vec<_> = (0..threads)
+            .map(|n| {
+                let all = all.clone();
+                mailbox(&broker, &format!("t{n}"), &pool, move |_| drop(all.wait()))
+            })
+            .collect();
+        for _ in 0..20 {
+            topics.iter().for_each(|topic| {
+                topic.publish(1).unwrap();
+            });
+        }
+        assert_eq!(broker.close(None).acked(), 20 * threads as u64);
+    }
+}
+
+#[test]
+fn who_has_much_to_do_does_not_keep_others_from_their_turn() {
+    const TURN: u64 = 256;
+    let broker = Broker::with(BrokerConfig::new().clock(Arc::new(ManualClock::new())));
+    let pool = one_thread();
+    let seen = Arc::new(AtomicU64::new(0));
+    let count = seen.clone();
+    let quiet = mailbox(&broker, "quiet", &pool, move |_| {
+        count.fetch_add(1, SeqCst);
+    });
+    let busy = broker.create_topic("busy", TopicConfig::<u64>::new().capacity(4_096)).unwrap();
+    let group = busy.group("g", GroupConfig::earliest()).unwrap();
+    (0..10 * TURN).for_each(|n| {
+        busy.publish(n).unwrap();
+    });
+    let late = Arc::new(Mutex::new(Vec::new()));
+    let notes = late.clone();
+    let handler = move |record: &Record<'_, u64>| {
+        let (turn, first) = (**record / TURN, **record % TURN == 0);
+        if first && turn % 3 == 0 {
+            quiet.publish(turn).unwrap();
+        }
+        if first && turn % 3 == 2 {
+            notes.lock().unwrap().push((turn / 3 + 1, seen.load(SeqCst)));
+        }
+    };
+    group.member("m").run(&pool).subscribe(handler).unwrap();
+    broker.close(None);
+    let late = late.lock().unwrap();
+    assert_eq!(late.len(), 3);
+    assert!(late.iter().all(|(published, seen)| published == seen), "{late:?}");
+}
+
 #[test]
 fn members_come_and_go_and_a_pool_without_members_ends() {
     let broker = Broker::new();

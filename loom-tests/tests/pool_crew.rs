@@ -63,9 +63,9 @@ fn worker(pool: &Arc<Pool>, tally: &Tally) -> thread::JoinHandle<()> {
     thread::spawn(move || {
         let mut rested = false;
         loop {
-            while let Some(item) = hand.take() {
+            while let Some(item) = hand.take(false) {
                 tally.saw(if rested { "after a rest" } else { "at once" });
-                let _ = hand.enters(false);
+                let _ = hand.enters(0, false);
                 pool.takes(item);
                 hand.leaves();
                 if pool.taken.load(Relaxed) == pool.all {
@@ -117,8 +117,8 @@ fn who_hangs_is_seen() {
             let (pool, tally) = (pool.clone(), tally.clone());
             thread::spawn(move || {
                 loop {
-                    while let Some(item) = hand.take() {
-                        let _ = hand.enters(false); // no third may be started
+                    while let Some(item) = hand.take(false) {
+                        let _ = hand.enters(0, false); // no third may be started
                         pool.takes(item);
                         if item == 1 {
                             pool.hangs(&tally);

@@ -117,11 +117,12 @@ impl Cell {
         !self.word.is_idle() || lock(&self.task).as_ref().is_none_or(|task| task.ready(lane))
     }
 
-    /// Runs it: on a thread of the pool that took it off a queue.
-    pub(super) fn run(self: &Arc<Self>, hand: &mut Hand<Item>) {
+    /// Runs it: on a thread of the pool that took it off a queue, and has `own` sources of it among what is left for later.
+    /// Whether it had more to do than it was let.
+    pub(super) fn run(self: &Arc<Self>, hand: &mut Hand<Item>, own: usize) -> bool {
         self.word.begin();
-        let Some(mut task) = lock(&self.task).take() else { return }; // its member has left: nobody queues it again
-        if hand.enters(self.pool.timers.next().is_some()) {
+        let Some(mut task) = lock(&self.task).take() else { return false }; // its member has left: nobody queues it again
+        if hand.enters(own, self.pool.timers.next().is_some()) {
             let _ = self.pool.grows(hand.clock()); // refused by the system: it is asked again with the next run
         }
         let stepped = contain(|| (!self.pool.is_stopping()).then(|| self.steps(&mut *task)));
@@ -129,7 +130,8 @@ impl Cell {
             self.pool.forgets(self);
             drop_contained(task); // hands over what it holds, and drops the handler
             hand.leaves();
-            return self.pool.has_left(self);
+            self.pool.has_left(self);
+            return false;
         };
         hand.leaves();
         *lock(&self.task) = Some(task);
@@ -142,6 +144,7 @@ impl Cell {
         if self.word.end() {
             hand.put(Item::Cell(self.clone()));
         }
+        more
     }
 
     /// Steps what is due; whether there is more.

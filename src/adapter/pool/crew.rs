@@ -28,7 +28,8 @@
 //!    `watched` after it has put something there, under the same lock. So of the two, not both miss the other side.
 //! 2. While something waits and nobody is awake, somebody has been notified.
 //! 3. While anybody is awake, somebody is parked until a tick, or the next submission notifies, or the next to enter user code
-//!    with something left behind does; and if nobody is parked then, it starts another, below `most`.
+//!    with something left behind does; and if nobody is parked then, it starts another, below `most`. The two notify also while
+//!    fewer than `size` threads are awake.
 //! 4. An item is in the lobby, on one bench, or in one thread's hands.
 //!
 //! # Orderings
@@ -40,7 +41,7 @@
 //! | crew_watch:A, crew_watch:B, crew_watch:C | `watched`, CAS, store, load | Relaxed | as `awake` |
 //! | crew_threads:A, crew_threads:B, crew_threads:C | `threads`, load, CAS | Relaxed | a number to keep within bounds              |
 //! | crew_runs:A, crew_runs:B | `runs`, store and load | Relaxed | looked at twice, milliseconds apart; carries nothing        |
-//! | crew_has:A, crew_has:B | a bench's length, store and load | Relaxed | a hint; who acts on it takes the lock                |
+//! | crew_has:A, crew_has:B, crew_has:C, crew_has:D | a bench's lengths, store and load | Relaxed | a hint; who acts on it takes the lock                |
 //! | crew_over:A, crew_over:B | `over`, store and load | Relaxed | before the lobby's lock, under which submitters ask; and before a wake of all, by whose barriers who parks sees it |
 #![forbid(unsafe_code)]
 
@@ -59,8 +60,6 @@ pub const LINGER: Duration = Duration::from_secs(2);
 pub(super) const CHUNK: usize = 32;
 /// Who has so many turns' work of its own looks into the lobby all the same.
 pub(super) const LOBBY_EVERY: u32 = 32;
-/// So many items in the lobby are worth another thread.
-const BATCH: usize = 16;
 
 /// How many threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,6 +89,7 @@ pub struct Crew<I> {
 pub(super) struct Bench<I> {
     runs: CachePadded<AtomicU64>,
     has: AtomicUsize,
+    later: AtomicUsize,
     places: Mutex<Places<I>>,
 }
 
@@ -107,12 +107,26 @@ impl<I> Places<I> {
         all.extend(std::mem::take(&mut self.later));
         all
     }
+
+    /// Takes half of what is queued, and, if its thread is `away`, what can be done later.
+    pub(super) fn half(&mut self, away: bool) -> VecDeque<I> {
+        let mut some = self.queue.split_off(self.queue.len() / 2);
+        if away {
+            some.extend(std::mem::take(&mut self.later));
+        }
+        some
+    }
 }
 
 impl<I> Bench<I> {
     pub(super) fn new() -> Arc<Self> {
         let places = Mutex::new(Places { queue: VecDeque::new(), later: Vec::new() });
-        Arc::new(Bench { runs: CachePadded::new(AtomicU64::new(0)), has: AtomicUsize::new(0), places })
+        Arc::new(Bench {
+            runs: CachePadded::new(AtomicU64::new(0)),
+            has: AtomicUsize::new(0),
+            later: AtomicUsize::new(0),
+            places,
+        })
     }
 
     pub(super) fn with<R>(&self, act: impl FnOnce(&mut Places<I>) -> R) -> R {
@@ -120,6 +134,8 @@ impl<I> Bench<I> {
         let done = act(&mut places);
         // ORD(crew_has:A) Relaxed: a hint.
         self.has.store(places.queue.len(), Relaxed);
+        // ORD(crew_has:C) Relaxed: a hint.
+        self.later.store(places.later.len(), Relaxed);
         done
     }
 
@@ -128,13 +144,24 @@ impl<I> Bench<I> {
         self.has.load(Relaxed)
     }
 
-    pub(super) fn has_later(&self) -> bool {
-        !lock(&self.places).later.is_empty()
+    pub(super) fn has_later(&self) -> usize {
+        // ORD(crew_has:D) Relaxed: as above.
+        self.later.load(Relaxed)
     }
 
     pub(super) fn runs(&self) -> u64 {
         // ORD(crew_runs:B) Relaxed: compared with what it was a while ago.
         self.runs.load(Relaxed)
+    }
+
+    /// Whether its thread is in user code.
+    pub(super) fn is_away(&self) -> bool {
+        self.runs() % 2 == 1
+    }
+
+    /// Whether there is something that another thread may take: not the one thing that its own is about to.
+    pub(super) fn may_give(&self) -> bool {
+        if self.is_away() { self.has() > 0 || self.has_later() > 0 } else { self.has() > 1 }
     }
 
     pub(super) fn counts(&self) {
@@ -161,9 +188,8 @@ impl<I> Crew<I> {
 
     /// Something to do, from anywhere. Takes a lock for a moment, and wakes a thread if none would see it in time.
     pub fn submit(&self, item: I) {
-        let waiting = self.admits([item].into_iter());
-        let awake = self.awake();
-        if awake == 0 || !self.is_watched() || (waiting >= BATCH && awake < self.size.threads) {
+        self.admits([item].into_iter());
+        if self.awake() < self.size.threads || !self.is_watched() {
             self.work.notify();
         }
     }
@@ -201,16 +227,14 @@ impl<I> Crew<I> {
         drop(rest); // under no lock
     }
 
-    /// Puts items into the lobby, if it is not over; how many there are now.
-    pub(super) fn admits(&self, mut items: impl Iterator<Item = I>) -> usize {
-        let waiting = self.with_lobby(|lobby| {
+    /// Puts items into the lobby, if it is not over.
+    pub(super) fn admits(&self, mut items: impl Iterator<Item = I>) {
+        self.with_lobby(|lobby| {
             if !self.is_over() {
                 lobby.extend(&mut items);
             }
-            lobby.len()
         });
         items.for_each(drop); // refused ones, under no lock
-        waiting
     }
 
     /// Whether it was told to end.

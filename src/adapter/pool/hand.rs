@@ -4,6 +4,7 @@
 use super::crew::{Bench, CHUNK, Crew, LINGER, LOBBY_EVERY, PATIENCE, Places};
 use crate::sync::Arc;
 use crate::sync::cow::Cached;
+use crate::sync::hint::light_barrier;
 use crate::time::{Clock, Time};
 use crate::wait::{Sleeper, Wait};
 
@@ -63,14 +64,15 @@ impl<I> Hand<I> {
         }
     }
 
-    /// The next thing to do: one's own first, then the lobby's, then another thread's. `None` also if there are others enough.
-    pub fn take(&mut self) -> Option<I> {
+    /// The next thing to do: one's own first (or the lobby's, if the last one was `long`), then another thread's. `None` also if
+    /// there are others enough.
+    pub fn take(&mut self, long: bool) -> Option<I> {
         self.turn = self.turn.wrapping_add(1);
         if self.crew.awake() > self.crew.size.threads && self.is_surplus() {
             self.gives_back();
             return None;
         }
-        let visits = self.turn % LOBBY_EVERY == 0;
+        let visits = long || self.turn % LOBBY_EVERY == 0;
         let first = if visits { self.fetch() } else { None };
         first.or_else(|| self.own()).or_else(|| self.fetch()).or_else(|| self.steal())
     }
@@ -85,12 +87,9 @@ impl<I> Hand<I> {
         self.bench.with(|places| places.queue.extend(items));
     }
 
-    /// Something to do once there is nothing else. How much there is of that.
-    pub fn put_later(&self, item: I) -> usize {
-        self.bench.with(|places| {
-            places.later.push(item);
-            places.later.len()
-        })
+    /// Something to do once there is nothing else.
+    pub fn put_later(&self, item: I) {
+        self.bench.with(|places| places.later.push(item));
     }
 
     /// All of that.
@@ -98,8 +97,8 @@ impl<I> Hand<I> {
         self.bench.with(|places| std::mem::take(&mut places.later))
     }
 
-    /// Whether there is any.
-    pub fn has_later(&self) -> bool {
+    /// How much there is of that.
+    pub fn has_later(&self) -> usize {
         self.bench.has_later()
     }
 
@@ -108,25 +107,30 @@ impl<I> Hand<I> {
         &self.clock
     }
 
-    /// User code begins. `later`: so much is left undone meanwhile besides what waits. True: nobody is left to see it hang, and
-    /// a thread is to be started, if [it may](Crew::grows).
+    /// User code begins. Left undone meanwhile are, besides what waits in queues, all but `own` of what was put there for later;
+    /// and what is `timed`. True: nobody is left to see it hang, and a thread is to be started, if [it may](Crew::grows).
     #[inline]
     #[must_use]
-    pub fn enters(&self, left: bool) -> bool {
+    pub fn enters(&mut self, own: usize, timed: bool) -> bool {
         self.bench.counts();
-        !self.crew.is_watched() && self.is_alone(left)
+        light_barrier();
+        let few = self.crew.awake() < self.crew.size.threads;
+        (few || !self.crew.is_watched()) && self.is_alone(own, timed, few)
     }
 
-    #[cold]
-    fn is_alone(&self, left: bool) -> bool {
-        let crew = &self.crew;
-        if crew.awake() >= crew.threads() {
-            return true;
+    /// Notifies one more if something is left: for others to do, or to be seen if this thread hangs.
+    fn is_alone(&mut self, own: usize, timed: bool, few: bool) -> bool {
+        let benches = self.all.load();
+        let queued = self.bench.has_later() > own || benches.iter().any(|bench| bench.has() > 0);
+        let left = queued || self.crew.waiting() > 0;
+        if self.crew.is_watched() && !(few && left) {
+            return false;
         }
-        if left || self.bench.has() > 0 || crew.waiting() > 0 {
-            crew.work.notify();
+        let alone = self.crew.awake() >= self.crew.threads();
+        if !alone && (left || timed) {
+            self.crew.work.notify();
         }
-        false
+        alone
     }
 
     /// User code is over.
@@ -159,18 +163,13 @@ impl<I> Hand<I> {
         taken.pop()
     }
 
-    /// Half of what another has, or all if it is stuck.
+    /// Half of what another has, with what that left for later, if it is in user code; or all, if it is stuck.
     fn steal(&mut self) -> Option<I> {
         let (own, stuck) = (&self.bench, &self.stuck);
         let is_stuck = |other: &Arc<Bench<I>>| stuck.iter().any(|one| Arc::ptr_eq(one, other));
         let others = self.all.load().iter().filter(|other| !Arc::ptr_eq(own, other));
-        for other in others.filter(|other| other.has() > 1 || is_stuck(other)) {
-            let rest = other.with(|places| {
-                if is_stuck(other) {
-                    return places.empty();
-                }
-                places.queue.split_off(places.queue.len().div_ceil(2))
-            });
+        for other in others.filter(|other| other.may_give() || is_stuck(other)) {
+            let rest = other.with(|places| if is_stuck(other) { places.empty() } else { places.half(other.is_away()) });
             if !rest.is_empty() {
                 return own.with(|places| {
                     places.queue.extend(rest);
@@ -219,9 +218,8 @@ impl<I> Hand<I> {
         }
         let (own, stuck) = (&self.bench, &self.stuck);
         let is_stuck = |other: &Arc<Bench<I>>| stuck.iter().any(|one| Arc::ptr_eq(one, other));
-        let left =
-            |other: &&Arc<Bench<I>>| other.has() > 1 || (is_stuck(other) && (other.has() > 0 || other.has_later()));
-        lobby || self.all.load().iter().filter(|other| !Arc::ptr_eq(own, other)).any(|other| left(&other))
+        let left = |other: &Arc<Bench<I>>| other.may_give() || (is_stuck(other) && other.has() + other.has_later() > 0);
+        lobby || self.all.load().iter().any(|other| !Arc::ptr_eq(own, other) && left(other))
     }
 
     fn look(&mut self, timed: bool) -> Found {

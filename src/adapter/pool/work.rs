@@ -15,18 +15,18 @@ const TURNS: u32 = 16;
 /// Works until the crew ends.
 pub(super) fn until_the_end(pool: &Arc<Shared>, mut hand: Hand<Item>) {
     let mut spin = Spin::new(WaitPolicy::Balanced);
-    let mut turn = 0_u32;
+    let (mut turn, mut long) = (0_u32, false);
     loop {
         turn = turn.wrapping_add(1);
         if turn % TURNS == 0 {
             pool.queue_due(&hand);
         }
-        match hand.take() {
+        match hand.take(long) {
             Some(item) => {
-                step(item, &mut hand);
+                long = step(item, &mut hand);
                 spin.reset();
             }
-            None if hand.has_later() => arms(&mut hand),
+            None if hand.has_later() > 0 => arms(&mut hand),
             None if pool.queue_due(&hand) => {}
             None if hand.may_spin() && spin.turn() => {}
             None => {
@@ -39,20 +39,22 @@ pub(super) fn until_the_end(pool: &Arc<Shared>, mut hand: Hand<Item>) {
     }
 }
 
-fn step(item: Item, hand: &mut Hand<Item>) {
-    let cell = match item {
-        Item::Cell(cell) => Some(cell),
+/// Does it; whether it took a whole turn, and more is left.
+fn step(item: Item, hand: &mut Hand<Item>) -> bool {
+    let (cell, own) = match item {
+        Item::Cell(cell) => (Some(cell), 0),
         Item::Source(source) => {
             let cell = source.visit(hand);
-            if hand.put_later(Item::Source(source)) >= DRY {
-                arms(hand);
-            }
-            cell
+            hand.put_later(Item::Source(source));
+            (cell, 1)
         }
     };
-    if let Some(cell) = cell {
-        cell.run(hand);
+    // What runs dry behind somebody who has much to do is armed no later than after his turn.
+    let busy = cell.is_some_and(|cell| cell.run(hand, own));
+    if hand.has_later() >= if busy { 1 } else { DRY } {
+        arms(hand);
     }
+    busy
 }
 
 fn arms(hand: &mut Hand<Item>) {
