@@ -57,7 +57,7 @@ pub struct Gate {
     word: CachePadded<AtomicU64>,
     tail: Arc<Tail>,
     tag: u64,
-    /// The how manieth it was to come in.
+    /// Its number in the order in which they came in.
     number: u64,
     gating: Gating,
     /// Up to where records are in hand, under which epoch.
@@ -81,7 +81,7 @@ impl Gate {
         Self { word: CachePadded::new(word), tail, tag, number, gating, hand, lifted, lifted_to, gone }
     }
 
-    /// The how manieth it was to come in to its ring.
+    /// Its number in the order in which they came into its ring.
     pub fn number(&self) -> u64 {
         self.number
     }
