@@ -96,7 +96,7 @@ fn two_publishers_and_a_thread_that_rests() {
 // C-30
 #[test]
 fn two_threads_and_a_publisher() {
-    Model::new("crew of two").run(&["at once", "after a rest"], |tally| {
+    Model::new("crew of two").preemptions(1).run(&["at once", "after a rest"], |tally| {
         let pool = Pool::new(2, 3, 1);
         let workers = [worker(&pool, tally), worker(&pool, tally)];
         let submitter = submitter(&pool, 1);
