@@ -293,7 +293,8 @@ impl Stage {
                 let landings = landings.iter().filter(|(at, _)| *at == p).map(|(_, to)| *to).collect();
                 let (acked, dead, replayed, skipped) = (seen.acked, seen.dead, seen.replayed, seen.skipped);
                 let books = Books { acked, dead, replayed, skipped };
-                let fenced = if account.stopped { 0 } else { in_hand };
+                // Who was refused may have stopped before the account was taken: the books say how much that was.
+                let fenced = if account.stopped { seen.refused.min(in_hand) } else { in_hand };
                 let (start, committed) = (seen.start, seen.committed);
                 let lane = Lane { start, committed, calls, landings, books, in_hand, fenced };
                 lanes.push((watched.number, p, seen.end, lane));
