@@ -5,6 +5,7 @@ use lab::{CAPACITIES, Lab, balanced};
 use ringlog::{Group, GroupConfig, Message, Outcome, Pick, PublishError, Record, SeekTo, Topic, TopicConfig};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::thread;
 use std::time::Duration;
 
 /// A group that has buried `0..n` of `topic`, with their records.
@@ -118,19 +119,30 @@ fn a_panic_of_a_key_extractor_or_of_the_function_leaves_the_letter_where_it_was(
 /// A wait that is told how long it may be.
 #[test]
 fn it_waits_for_room_no_longer_than_told_for_all_letters_together() {
-    let broker = ringlog::Broker::new();
-    let topic = broker.create_topic("orders", TopicConfig::<u64>::new().block(None)).unwrap();
-    let group = topic.group("g", GroupConfig::earliest().bury_cloned()).unwrap();
-    group.subscribe("m", |_: &Record<'_, u64>| Outcome::reject("no")).unwrap();
-    topic.publish_batch(0..4).unwrap();
-    broker.drain(Duration::from_secs(60)).unwrap();
-    let tight = broker.create_topic("tight", TopicConfig::<u64>::new().capacity(1).block(None)).unwrap();
+    let (lab, limit) = (Lab::new(6), Duration::from_millis(20));
+    let topic = lab.topic(1, 8);
+    let group = buried(&lab, &topic, 4);
+    let tight = lab.broker.create_topic("tight", TopicConfig::<u64>::new().capacity(1).block(None)).unwrap();
     let reader = tight.group("reader", GroupConfig::earliest()).unwrap();
-    let stopped = tight.redrive(&group, Pick::all(), Duration::from_millis(20)).unwrap_err();
-    assert!(stopped.why.full().unwrap().waited >= Duration::from_millis(10));
-    assert_eq!((stopped.done.published.len(), group.letters().len()), (1, 3));
+    let redriving = thread::spawn({
+        let (tight, group) = (tight.clone(), group.clone());
+        move || tight.redrive(&group, Pick::all(), limit)
+    });
+    let waits = |times| {
+        while tight.counts().blocked < times {
+            thread::yield_now();
+        }
+    };
+    waits(1);
+    lab.clock.advance(limit / 4 * 3);
+    reader.seek(0, SeekTo::Latest).unwrap(); // there is room, and the second letter goes
+    waits(2);
+    lab.clock.advance(limit / 4);
+    let stopped = redriving.join().unwrap().unwrap_err();
+    assert_eq!(stopped.why.full().unwrap().waited, limit / 4, "the first wait has used up the rest");
+    assert_eq!((stopped.done.published.len(), group.letters().len()), (2, 2));
     reader.subscribe("m", |_: &Record<'_, u64>| ()).unwrap();
-    assert_eq!(tight.redrive(&group, Pick::all(), Duration::from_secs(60)).unwrap().published.len(), 3);
+    assert_eq!(tight.redrive(&group, Pick::all(), Duration::from_secs(60)).unwrap().published.len(), 2);
 }
 
 //

@@ -101,7 +101,8 @@ pub struct Full {
     pub partition: u32,
     /// The records it holds at most.
     pub capacity: u64,
-    /// How long the publish waited for room.
+    /// How long the publish waited, from when it found no room: a little less than its limit, which counts from the call (and
+    /// zero if the limit was up by then). The call itself never gives up before its limit.
     pub waited: Duration,
     /// The group that is furthest behind, if a group is what holds the room (it may have moved on since).
     pub limiting: Option<Limiting>,

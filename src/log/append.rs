@@ -125,6 +125,7 @@ impl<T: Send + Sync + 'static> Log<T> {
         }
     }
 
+    /// The wait is counted from here, where no room was found: what the caller did before is no waiting, though its limit ran.
     #[cold]
     #[inline(never)]
     fn wait_for_room<R>(

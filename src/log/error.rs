@@ -26,7 +26,7 @@ pub enum AppendError<V> {
         value: V,
         /// The slowest group; none where no group is what limits.
         limiting: Option<Limiting>,
-        /// How long the call waited.
+        /// How long the call waited, from when it found no room; its deadline may have been set before.
         waited: Duration,
     },
     /// The partition was closed, before or during the wait. Nothing can be stored any more.
