@@ -9,6 +9,7 @@
 
 mod claims;
 mod deliveries;
+mod hands;
 mod jobs;
 mod polls;
 mod pulls;

@@ -1,16 +1,13 @@
 //! The real thing, in lockstep: two consumers that detach every batch, and settle by receipt.
 
-use super::deliveries::{ATTEMPTS, Answer, CAPACITY, Fate, Figures, LONGEST, Op, Twin};
+use super::deliveries::{ATTEMPTS, Answer, CAPACITY, Figures, LONGEST, Op, Twin};
+use super::hands::{Hands, LEASE, NAMES, check, check_answer};
 use ringlog::{
-    Assignor, Broker, BrokerConfig, Consumer, Deal, Failure, FencedBy, Group, GroupConfig, ManualClock, Receipt, Retry,
-    SeekTo, SettleError, Topic, TopicConfig,
+    Assignor, Broker, BrokerConfig, Deal, Group, GroupConfig, ManualClock, Retry, SeekTo, Topic, TopicConfig,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
-
-pub(crate) const LEASE: Duration = Duration::from_secs(30);
-pub(crate) const NAMES: [&str; 2] = ["c0", "c1"];
 
 /// Gives everything to one member, by name.
 #[derive(Debug)]
@@ -29,30 +26,8 @@ struct Real {
     topic: Topic<u64>,
     group: Group<u64>,
     plan: Arc<AtomicUsize>,
-    consumers: [Option<Consumer<u64>>; 2],
-    receipts: Vec<Option<Receipt>>,
+    hands: Hands,
     _broker: Broker,
-}
-
-fn fate(by: FencedBy) -> Fate {
-    match by {
-        FencedBy::Expired => Fate::Expired,
-        FencedBy::Moved => Fate::Moved,
-        FencedBy::Seeked => Fate::Seeked,
-        FencedBy::Deleted => Fate::Deleted,
-        FencedBy::Rewound => Fate::Rewound,
-        FencedBy::Buried => Fate::Buried,
-        FencedBy::AlreadyAcked => Fate::Acked,
-        other => panic!("{other}"),
-    }
-}
-
-pub(crate) fn answer(settled: Result<Answer, SettleError>) -> Answer {
-    match settled {
-        Ok(answer) => answer,
-        Err(SettleError::Fenced { reason, .. }) => Answer::Refused(vec![fate(reason)]),
-        Err(other) => panic!("{other}"),
-    }
 }
 
 impl Real {
@@ -68,24 +43,18 @@ impl Real {
             .lease_renewed_up_to(LEASE * LONGEST as u32)
             .assignor(To(plan.clone()));
         let group = topic.group("g", config).unwrap();
-        let consumers = NAMES.map(|name| Some(group.consumer(name).unwrap()));
+        let hands = Hands::new(&group);
         topic.publish(0).unwrap();
-        Real { clock, topic, group, plan, consumers, receipts: Vec::new(), _broker: broker }
+        Real { clock, topic, group, plan, hands, _broker: broker }
     }
 
     fn apply(&mut self, op: Op) -> Answer {
         match op {
-            Op::Poll(who) => return self.poll(who),
-            Op::Ack(nth) => return answer(self.take(nth).ack().map(|()| Answer::Done)),
-            Op::Nack(nth) => return answer(self.take(nth).nack(Failure::new("no")).map(|()| Answer::Done)),
-            Op::Release(nth) => drop(self.take(nth)),
-            Op::Extend(nth) => {
-                let extended = self.receipts[nth].as_ref().unwrap().extend(LEASE * LONGEST as u32);
-                return answer(extended.map(|lasts| {
-                    assert_eq!(lasts.as_secs() % LEASE.as_secs(), 0, "{lasts:?}");
-                    Answer::Lasts(lasts.as_secs() / LEASE.as_secs())
-                }));
-            }
+            Op::Poll(who) => return self.hands.poll(who),
+            Op::Ack(nth) => return self.hands.ack(nth),
+            Op::Nack(nth) => return self.hands.nack(nth),
+            Op::Release(nth) => self.hands.release(nth),
+            Op::Extend(nth) => return self.hands.extend(nth, LONGEST),
             Op::Expire => self.clock.advance(LEASE),
             Op::Seek(to) => _ = self.group.seek(0, SeekTo::Offset(to)).unwrap(),
             Op::Move => {
@@ -93,26 +62,11 @@ impl Real {
                 // Who comes and goes has it dealt anew, and is given nothing.
                 drop(self.group.consumer("guest").unwrap());
             }
-            Op::Leave(who) => {
-                self.consumers[who] = None;
-                self.consumers[who] = Some(self.group.consumer(NAMES[who]).unwrap());
-            }
+            Op::Leave(who) => self.hands.leave(who),
             Op::Trim => (0..CAPACITY).for_each(|n| _ = self.topic.publish(100 + n).unwrap()),
             Op::Delete => assert!(self.group.delete()),
         }
         Answer::Nothing
-    }
-
-    fn take(&mut self, nth: usize) -> Receipt {
-        self.receipts[nth].take().expect("it is used once")
-    }
-
-    fn poll(&mut self, who: usize) -> Answer {
-        let Ok(batch) = self.consumers[who].as_mut().unwrap().try_poll(1) else { return Answer::Nothing };
-        let Some(record) = batch.get(0) else { return Answer::Nothing };
-        let handed = Answer::Handed(record.offset(), record.attempt());
-        self.receipts.push(Some(batch.detach()));
-        handed
     }
 
     fn figures(&self) -> Figures {
@@ -135,17 +89,8 @@ impl Real {
     }
 }
 
-fn check<V: PartialEq + std::fmt::Debug>(what: &str, real: V, twin: V, after: &[Op]) {
-    assert!(real == twin, "{what}: {real:?}, but the twin {twin:?}\nafter {after:?}");
-}
-
 fn step(real: &mut Real, twin: &mut Twin, op: Op, after: &[Op]) {
-    match (real.apply(op), twin.apply(op)) {
-        (Answer::Refused(said), Answer::Refused(fates)) => {
-            assert!(said.iter().all(|why| fates.contains(why)), "refused for {said:?}, not {fates:?}\nafter {after:?}");
-        }
-        (said, expected) => check("the answer", said, expected, after),
-    }
+    check_answer(real.apply(op), twin.apply(op), after);
     check("figures", real.figures(), twin.figures(), after);
     let letters: Vec<u64> = real.group.letters().iter().map(|letter| letter.offset()).collect();
     check("letters", letters, twin.letters.clone(), after);

@@ -2,19 +2,17 @@
 
 use super::claims::{LONGEST, Op, Twin};
 use super::deliveries::Answer;
-use super::polls::{LEASE, NAMES, answer};
-use super::queue::{check, figures, letters, ruled};
+use super::hands::{Hands, LEASE, check, check_answer};
+use super::queue::{figures, letters, ruled};
 use super::records::{Figures, RECORDS, Rule};
-use ringlog::{Broker, BrokerConfig, Consumer, Failure, Group, ManualClock, Order, Receipt, SeekTo, TopicConfig};
+use ringlog::{Broker, BrokerConfig, Group, ManualClock, Order, SeekTo, TopicConfig};
 use std::sync::Arc;
-use std::time::Duration;
 
 struct Real {
     rule: Rule,
     clock: Arc<ManualClock>,
     group: Group<u64>,
-    consumers: [Option<Consumer<u64>>; 2],
-    receipts: Vec<Option<Receipt>>,
+    hands: Hands,
     _broker: Broker,
 }
 
@@ -26,27 +24,18 @@ impl Real {
         let config = ruled(order, rule);
         let longer = |config: ringlog::GroupConfig<u64>| config.lease_renewed_up_to(LEASE * LONGEST as u32);
         let group = topic.group("g", if rule == Rule::Lease { longer(config) } else { config }).unwrap();
-        let consumers = NAMES.map(|name| Some(group.consumer(name).unwrap()));
+        let hands = Hands::new(&group);
         (0..RECORDS as u64).for_each(|n| _ = topic.publish(n).unwrap());
-        Real { rule, clock, group, consumers, receipts: Vec::new(), _broker: broker }
+        Real { rule, clock, group, hands, _broker: broker }
     }
 
     fn apply(&mut self, op: Op) -> Answer {
         match op {
-            Op::Poll(who) => return self.poll(who),
-            Op::Ack(nth) => return answer(self.take(nth).ack().map(|()| Answer::Done)),
-            Op::Nack(nth) => return answer(self.take(nth).nack(Failure::new("no")).map(|()| Answer::Done)),
-            Op::Release(nth) => drop(self.take(nth)),
-            Op::Extend(nth) => {
-                let extended = self.receipts[nth].as_ref().unwrap().extend(LEASE * LONGEST as u32);
-                return answer(extended.map(|lasts| match lasts {
-                    Duration::MAX => Answer::Lasts(u64::MAX),
-                    _ => {
-                        assert_eq!(lasts.as_secs() % LEASE.as_secs(), 0, "{lasts:?}");
-                        Answer::Lasts(lasts.as_secs() / LEASE.as_secs())
-                    }
-                }));
-            }
+            Op::Poll(who) => return self.hands.poll(who),
+            Op::Ack(nth) => return self.hands.ack(nth),
+            Op::Nack(nth) => return self.hands.nack(nth),
+            Op::Release(nth) => self.hands.release(nth),
+            Op::Extend(nth) => return self.hands.extend(nth, LONGEST),
             Op::Expire => {
                 self.clock.advance(LEASE);
                 if self.rule != Rule::Lease {
@@ -54,25 +43,10 @@ impl Real {
                 }
             }
             Op::Seek(to) => _ = self.group.seek(0, SeekTo::Offset(to)).unwrap(),
-            Op::Leave(who) => {
-                self.consumers[who] = None;
-                self.consumers[who] = Some(self.group.consumer(NAMES[who]).unwrap());
-            }
+            Op::Leave(who) => self.hands.leave(who),
             Op::Delete => assert!(self.group.delete()),
         }
         Answer::Nothing
-    }
-
-    fn take(&mut self, nth: usize) -> Receipt {
-        self.receipts[nth].take().expect("it is used once")
-    }
-
-    fn poll(&mut self, who: usize) -> Answer {
-        let Ok(batch) = self.consumers[who].as_mut().unwrap().try_poll(1) else { return Answer::Nothing };
-        let Some(record) = batch.get(0) else { return Answer::Nothing };
-        let handed = Answer::Handed(record.offset(), record.attempt());
-        self.receipts.push(Some(batch.detach()));
-        handed
     }
 
     fn figures(&self) -> Figures {
@@ -94,15 +68,7 @@ fn step(real: &mut Real, twin: &mut Twin, op: Op, after: &[Op]) {
             _ => assert!(may.is_empty(), "nothing was handed over, but {may:?} is there\nafter {after:?}"),
         }
     } else {
-        match (said, twin.apply(op)) {
-            (Answer::Refused(said), Answer::Refused(fates)) => {
-                assert!(
-                    said.iter().all(|why| fates.contains(why)),
-                    "refused for {said:?}, not {fates:?}\nafter {after:?}"
-                );
-            }
-            (said, expected) => check("the answer", said, expected, after),
-        }
+        check_answer(said, twin.apply(op), after);
     }
     check("figures", real.figures(), twin.figures(), after);
     check("letters", letters(&real.group), twin.records.letters.clone(), after);
@@ -115,8 +81,7 @@ pub(crate) fn play(order: Order, rule: Rule, ops: &[Op]) {
     for (at, op) in ops.iter().enumerate() {
         step(&mut real, &mut twin, *op, &ops[..=at]);
     }
-    let unsettled: Vec<usize> = (0..real.receipts.len()).filter(|nth| real.receipts[*nth].is_some()).collect();
-    let lasts = unsettled.into_iter().flat_map(|nth| [Op::Extend(nth), Op::Ack(nth)]);
+    let lasts = real.hands.unsettled().into_iter().flat_map(|nth| [Op::Extend(nth), Op::Ack(nth)]);
     for last in lasts.chain([Op::Poll(0), Op::Poll(1)]) {
         step(&mut real, &mut twin, last, &[ops, &[last]].concat());
     }

@@ -1,5 +1,6 @@
 //! The real thing, in lockstep: a work queue of two members whose handlers wait to be told what to return.
 
+use super::hands::check;
 use super::jobs::{Fence, Op, Twin};
 use super::push::{Event, Order as Told, Runner};
 use super::records::{ATTEMPTS, Figures, RECORDS, Rule};
@@ -7,7 +8,6 @@ use ringlog::{
     Broker, BrokerConfig, FencedBy, Group, GroupConfig, Manual, ManualClock, Member, Order, Retry, SeekTo, Straggler,
     TopicConfig,
 };
-use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -127,10 +127,6 @@ impl<'a> Real<'a> {
             other => panic!("{other}"),
         })
     }
-}
-
-pub(crate) fn check<V: PartialEq + Debug>(what: &str, real: V, twin: V, after: &[impl Debug]) {
-    assert!(real == twin, "{what}: {real:?}, but the twin {twin:?}\nafter {after:?}");
 }
 
 fn step(real: &mut Real<'_>, twin: &mut Twin, op: Op, after: &[Op]) {
