@@ -1,8 +1,9 @@
 //! Who gets which partition, by whose rule, and what a rule may do and may not.
 
 use ringlog::{
-    Assignor, Broker, BrokerConfig, Deal, Failure, Group, GroupConfig, GroupError, Manual, ManualClock, Member,
-    Outcome, Record, Retry, RoundRobinAssignor, SequentialIds, StickyAssignor, Topic, TopicConfig,
+    Assignor, Broker, BrokerConfig, Deal, Failure, Group, GroupConfig, GroupError, Ids, Manual, ManualClock, Member,
+    Outcome, Overflow, Record, Retry, RoundRobinAssignor, SequentialIds, StickyAssignor, SubscriptionError, Topic,
+    TopicConfig,
 };
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Barrier, Mutex, OnceLock};
@@ -282,4 +283,35 @@ fn a_member_without_a_name_gets_the_next_one_that_is_free() {
     assert_eq!(named(), "s3", "s2 is taken");
     let other = topic.group("other", GroupConfig::earliest()).unwrap();
     assert_eq!(other.unnamed_member().run(&manual).subscribe(|_| ()).unwrap().name(), "s4");
+}
+
+/// Gives the same id again and again.
+#[derive(Debug)]
+struct OneId;
+
+impl Ids for OneId {
+    fn next_id(&self) -> String {
+        "one".to_owned()
+    }
+}
+
+// C-21, A-16: said is what is wrong, and with whom.
+#[test]
+fn a_source_that_gives_only_ids_that_are_taken_is_said_to() {
+    let broker = Broker::with(BrokerConfig::new().ids(Arc::new(OneId)));
+    let topic = broker.create_topic("t", TopicConfig::<u64>::mailbox()).unwrap();
+    let manual = Manual::new(1);
+    let subscribe = || topic.subscribe_on(&manual, GroupConfig::mailbox(Overflow::latest()), |_| ());
+    let first = subscribe().unwrap();
+    let refused = subscribe().unwrap_err();
+    let SubscriptionError::NoFreeId { topic: of, id, tries } = &refused else { panic!("{refused}") };
+    assert_eq!((&**of, &**id, *tries), ("t", "one", 64));
+    let said = refused.to_string();
+    assert!(["'t'", "64 ids", "'one'", "BrokerConfig::ids"].iter().all(|part| said.contains(part)), "{said}");
+    assert_eq!(topic.groups().iter().map(|group| group.name().to_owned()).collect::<Vec<_>>(), ["one"]);
+    assert!(first.leave());
+    assert_eq!(subscribe().unwrap().id(), "one", "free again");
+    broker.close(None);
+    let refused = subscribe().unwrap_err();
+    assert!(matches!(refused, SubscriptionError::Group(GroupError::Closed { .. })), "{refused}");
 }

@@ -29,6 +29,20 @@ pub enum SubscriptionError {
     /// There is nobody to run the handler, or the topic was closed just then.
     #[error(transparent)]
     Member(#[from] SubscribeError),
+    /// The broker's [source of ids](crate::BrokerConfig::ids) gave only ids that groups of the topic have. It is to give each
+    /// but once; or leave those subscriptions first, or make a [`group`](Topic::group) under a name of your own.
+    #[error(
+        "nobody was subscribed to topic '{topic}': of {tries} ids that BrokerConfig::ids gave, its groups have each, the last one \
+         '{id}'; give it a source that never gives one twice, or make a group under a name of your own"
+    )]
+    NoFreeId {
+        /// The topic.
+        topic: Arc<str>,
+        /// The last id.
+        id: Arc<str>,
+        /// How many ids were asked for.
+        tries: usize,
+    },
 }
 
 /// How many ids that are taken already a source may give in a row.
@@ -60,7 +74,7 @@ impl<T: Send + Sync + 'static> Topic<T> {
     ///
     /// # Errors
     ///
-    /// Impossible setting, topic deleted or broker closed, no thread for it; see [`SubscriptionError`].
+    /// Impossible setting, topic deleted or broker closed, no thread for it, no id that is free; see [`SubscriptionError`].
     pub fn subscribe<F, O>(&self, config: GroupConfig<T>, handler: F) -> Result<Subscription<T>, SubscriptionError>
     where
         F: FnMut(&Record<'_, T>) -> O + Send + 'static,
@@ -108,7 +122,7 @@ impl<T: Send + Sync + 'static> Topic<T> {
     }
 
     /// A new group, under the next id that none has.
-    fn group_of_its_own(&self, config: GroupConfig<T>) -> Result<Group<T>, GroupError> {
+    fn group_of_its_own(&self, config: GroupConfig<T>) -> Result<Group<T>, SubscriptionError> {
         let mut tries = 0;
         loop {
             tries += 1;
@@ -116,10 +130,14 @@ impl<T: Send + Sync + 'static> Topic<T> {
             let group = self.group_unless(&id, config.clone(), |_| {
                 taken = true;
                 let (topic, group) = (self.0.name.clone(), Arc::from(&*id));
-                Err(GroupError::Differs { topic, group, field: "owner" })
+                Err(GroupError::Differs { topic, group, field: "owner" }) // nobody sees it
             });
-            if group.is_ok() || !taken || tries == TAKEN_MOST {
-                return group;
+            match group {
+                Err(_) if taken && tries < TAKEN_MOST => {}
+                Err(_) if taken => {
+                    return Err(SubscriptionError::NoFreeId { topic: self.0.name.clone(), id: id.into(), tries });
+                }
+                group => return Ok(group?),
             }
         }
     }
