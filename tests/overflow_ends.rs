@@ -1,19 +1,13 @@
 //! Mailboxes whose group is paused, moved, left or deleted; clones that panic or hang; publishers that wait for one of them.
+#[path = "support/rules.rs"]
+mod rules;
+
 use ringlog::{Broker, GroupConfig, Manual, Overflow, Record, Retain, SeekTo, TopicConfig};
+use rules::rules;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
-
-fn rules(most: usize) -> [Overflow<u64>; 5] {
-    [
-        Overflow::block(most),
-        Overflow::drop_oldest(most),
-        Overflow::drop_newest(most),
-        Overflow::latest(),
-        Overflow::latest_by(most, |value| value % 3),
-    ]
-}
 
 // C-14, C-15: who is waited for may be deleted, or leave: publishers go on, and others were never held up.
 #[test]

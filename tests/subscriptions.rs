@@ -1,8 +1,12 @@
 //! Subscriptions made in one call: under whose id, what they get, and how they end.
+#[path = "support/rules.rs"]
+mod rules;
+
 use ringlog::{
-    Broker, BrokerConfig, Group, GroupConfig, GroupError, LeaveError, Manual, ManualClock, Overflow, Record, Retain,
-    SequentialIds, Subscription, SubscriptionError, Timestamps, Topic, TopicConfig, Worker,
+    Broker, BrokerConfig, Delivery, Group, GroupConfig, GroupError, LeaveError, Manual, ManualClock, Overflow, Record,
+    Retain, SequentialIds, Subscription, SubscriptionError, Timestamps, Topic, TopicConfig, Worker,
 };
+use rules::rules;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::thread;
@@ -23,16 +27,6 @@ fn mailboxes(broker: &Broker, capacity: usize) -> Topic<u64> {
 fn keeper(seen: &Seen) -> impl FnMut(&Record<'_, u64>) + Send + 'static {
     let seen = seen.clone();
     move |record: &Record<'_, u64>| seen.lock().unwrap().push(**record)
-}
-
-fn rules(most: usize) -> [Overflow<u64>; 5] {
-    [
-        Overflow::block(most),
-        Overflow::drop_oldest(most),
-        Overflow::drop_newest(most),
-        Overflow::latest(),
-        Overflow::latest_by(most, |value| value % 3),
-    ]
 }
 
 // C-21: s1, s2 and so on, from the broker's source, and never one that is there already.
@@ -81,47 +75,62 @@ fn who_unsubscribes_is_handed_what_waits_and_then_nothing() {
     }
 }
 
-/// Publishes until it is told to stop, and says how many.
-fn publish_on(topic: &Topic<u64>, stop: &AtomicBool) -> u64 {
-    (0..).take_while(|n| !stop.load(SeqCst) && topic.publish(*n).is_ok()).count() as u64
+/// Publishes from `from` on until it is told to stop, and says how many.
+fn publish_on(topic: &Topic<u64>, stop: &AtomicBool, from: u64) -> u64 {
+    (from..).take_while(|n| !stop.load(SeqCst) && topic.publish(*n).is_ok()).count() as u64
+}
+
+/// Offsets and values, as they came.
+type Placed = Arc<Mutex<Vec<(u64, u64)>>>;
+
+fn placer(seen: &Placed) -> impl FnMut(&Record<'_, u64>) + Send + 'static {
+    let seen = seen.clone();
+    move |record: &Record<'_, u64>| seen.lock().unwrap().push((record.offset(), **record))
 }
 
 // C-33, C-15, C-16, C-X2: subscribers come and go beside publishers, which neither wait for who has gone nor hand anything to it;
-// who comes gets everything from where it began, in the one order.
+// who comes gets from where it began what its rule keeps, in the one order.
 #[test]
 fn publishers_that_see_who_has_gone_do_it_no_harm_and_are_done_none() {
     let rounds = if cfg!(miri) { 2 } else { 25 };
     for (most, publishers) in (1..=4).flat_map(|most| [(most, 1), (most, 3)]) {
         let (broker, stop) = (broker(), AtomicBool::new(false));
         let topic = mailboxes(&broker, 64);
-        let all = Seen::default();
-        let first = topic.subscribe(GroupConfig::mailbox(Overflow::topic()), keeper(&all)).unwrap();
-        let mut gone: Vec<(Seen, u64, usize)> = Vec::new();
+        let all = Placed::default();
+        let first = topic.subscribe(GroupConfig::mailbox(Overflow::topic()), placer(&all)).unwrap();
+        let mut gone: Vec<(Placed, u64, usize, usize)> = Vec::new();
         let published: u64 = thread::scope(|scope| {
-            let publishers: Vec<_> = (0..publishers).map(|_| scope.spawn(|| publish_on(&topic, &stop))).collect();
+            let (topic, stop) = (&topic, &stop);
+            let publishing = |nth: u64| scope.spawn(move || publish_on(topic, stop, nth << 32));
+            let publishers: Vec<_> = (0..publishers).map(publishing).collect();
             for round in 0..rounds {
-                let seen = Seen::default();
-                let rule = rules(most)[round % 5].clone();
-                let keeps_all = round % 5 == 0;
-                let subscription = topic.subscribe(GroupConfig::mailbox(rule), keeper(&seen)).unwrap();
-                thread::yield_now();
+                let (seen, rule) = (Placed::default(), round % 5);
+                let config = GroupConfig::mailbox(rules(most)[rule].clone());
+                let subscription = topic.subscribe(config, placer(&seen)).unwrap();
                 let start = subscription.group().stats().lanes[0].start;
+                while seen.lock().unwrap().is_empty() {
+                    thread::yield_now();
+                }
                 subscription.unsubscribe(LONG).unwrap();
                 let count = seen.lock().unwrap().len();
-                gone.push((seen, if keeps_all { start } else { u64::MAX }, count));
+                gone.push((seen, start, count, rule));
             }
             stop.store(true, SeqCst);
             publishers.into_iter().map(|publisher| publisher.join().unwrap()).sum()
         });
         first.unsubscribe(LONG).unwrap();
         let all = all.lock().unwrap();
-        assert_eq!(all.len() as u64, published);
-        for (seen, start, count) in gone {
+        assert!(all.iter().map(|(offset, _)| *offset).eq(0..published));
+        for (seen, start, count, rule) in gone {
             let seen = seen.lock().unwrap();
-            assert_eq!(seen.len(), count, "something came after it had ended");
-            if let Ok(start) = usize::try_from(start).map(|start| start.min(all.len())) {
-                assert!(start == all.len() || *seen == all[start..start + seen.len()], "not from where it began");
-            }
+            let name = format!("{:?} from {start}", rules(most)[rule]);
+            assert_eq!(seen.len(), count, "{name}: something came after it had ended");
+            assert!(seen.is_sorted_by(|one, next| one.0 < next.0), "{name}: {seen:?}");
+            assert!(seen.iter().all(|placed| all[placed.0 as usize] == *placed), "{name}: another record");
+            let (begun, ended) = (seen[0].0, seen[count - 1].0);
+            // Who waits for room misses nothing; and who drops the newest has what came first.
+            assert!(if matches!(rule, 0 | 2) { begun == start } else { begun >= start }, "{name}: {begun}");
+            assert!(rule != 0 || ended == start + count as u64 - 1, "{name}: {count} until {ended}");
         }
     }
 }
@@ -283,10 +292,12 @@ fn says(retain: Retain, rule: Overflow<u64>, waiting: u64, first: u64, most: u64
     assert_eq!((group.stats().waiting(), group.waiting_time()), (0, Some(Duration::ZERO)), "{name}");
 }
 
-// C-13: what a group dropped or passed over is not said to be acknowledged.
+// C-13: what a group dropped or passed over is not said to be acknowledged, nor is anything beside it.
 #[test]
 fn what_became_of_a_record_that_was_dropped_is_not_that_it_was_acknowledged() {
-    for rule in rules(2) {
+    // How many are published, and how many of them handled.
+    let expected = [(2, 2), (9, 2), (9, 2), (9, 1), (9, 9)];
+    for (rule, (published, handled)) in rules(2).into_iter().zip(expected) {
         let (broker, manual, acked) = (broker(), Manual::new(1), Arc::new(AtomicU64::new(0)));
         let topic = broker.create_topic("t", TopicConfig::new().capacity(64)).unwrap();
         let name = format!("{rule:?}");
@@ -295,9 +306,10 @@ fn what_became_of_a_record_that_was_dropped_is_not_that_it_was_acknowledged() {
         let subscription = topic.subscribe_on(&manual, GroupConfig::mailbox(rule), count).unwrap();
         let at: Vec<_> = (0..9).map_while(|n| topic.try_publish(n).ok()).collect();
         manual.run(100);
-        let group = subscription.group();
-        let said = at.iter().filter(|at| group.delivery(**at) == Ok(ringlog::Delivery::Acked)).count() as u64;
-        let acked = acked.load(SeqCst);
-        assert!(said == 0 || acked == at.len() as u64, "{name}: {said} of {acked}");
+        assert_eq!((at.len() as u64, acked.load(SeqCst)), (published, handled), "{name}");
+        let became = if handled == published { Delivery::Acked } else { Delivery::Passed };
+        for at in at {
+            assert_eq!(subscription.group().delivery(at), Ok(became.clone()), "{name}");
+        }
     }
 }

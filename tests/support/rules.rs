@@ -1,0 +1,13 @@
+//! Every rule for a mailbox that is full.
+
+use ringlog::Overflow;
+
+pub(crate) fn rules(most: usize) -> [Overflow<u64>; 5] {
+    [
+        Overflow::block(most),
+        Overflow::drop_oldest(most),
+        Overflow::drop_newest(most),
+        Overflow::latest(),
+        Overflow::latest_by(most, |value| value % 3),
+    ]
+}
