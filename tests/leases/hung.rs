@@ -1,93 +1,10 @@
-//! Handlers under a lease: what one keeps too long comes again, elsewhere if there is somebody, and what it makes of it then is
-//! refused.
+//! A handler does not return, and others go on meanwhile: with its record, its partitions, its place.
+#![forbid(unsafe_code)]
 
-use ringlog::{
-    Batch, Broker, BrokerConfig, FencedBy, Group, GroupConfig, Manual, ManualClock, Outcome, Record, Retain, Retry,
-    Run, SeekTo, Topic, TopicConfig,
-};
+use super::{LEASE, LONG, SECOND, Seen, lease, setting, with};
+use ringlog::{Group, Manual, Outcome, Record, Retain, Retry, Run, SeekTo, TopicConfig};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
-
-const SECOND: Duration = Duration::from_secs(1);
-const LEASE: Duration = Duration::from_secs(30);
-const LONG: Duration = Duration::from_secs(60);
-
-struct Setting {
-    clock: Arc<ManualClock>,
-    broker: Broker,
-    topic: Topic<u64>,
-    group: Group<u64>,
-    told: Arc<Mutex<Vec<String>>>,
-}
-
-fn lease() -> GroupConfig<u64> {
-    GroupConfig::earliest().lease(LEASE).retry(Retry::constant(3, Duration::ZERO))
-}
-
-fn setting(partitions: u32, config: GroupConfig<u64>) -> Setting {
-    with(TopicConfig::new().partitions(partitions).capacity(16), config)
-}
-
-fn with(topic: TopicConfig<u64>, config: GroupConfig<u64>) -> Setting {
-    let clock = Arc::new(ManualClock::new());
-    let broker = Broker::with(BrokerConfig::new().clock(clock.clone()));
-    let topic = broker.create_topic("orders", topic).unwrap();
-    let told = Arc::new(Mutex::new(Vec::new()));
-    let noted = told.clone();
-    let group = topic.group("g", config.on_expired(move |expired| noted.lock().unwrap().push(expired.to_string())));
-    Setting { clock, broker, topic, group: group.unwrap(), told }
-}
-
-/// What a member was handed: offset and attempt.
-type Seen = Arc<Mutex<Vec<(u64, u32)>>>;
-
-impl Setting {
-    /// A member that takes `steps` of the clock for each record, on an executor of its own.
-    fn takes(&self, name: &str, steps: Vec<Duration>) -> (Manual, Seen) {
-        let (manual, seen) = (Manual::new(1), Seen::default());
-        let (clock, noted) = (self.clock.clone(), seen.clone());
-        let handler = move |record: &Record<'_, u64>| {
-            noted.lock().unwrap().push((record.offset(), record.attempt()));
-            steps.iter().for_each(|step| clock.advance(*step));
-        };
-        self.group.member(name).run(&manual).subscribe(handler).unwrap();
-        (manual, seen)
-    }
-
-    fn told(&self) -> Vec<String> {
-        std::mem::take(&mut self.told.lock().unwrap())
-    }
-
-    /// acked, dead, refused, lapsed, retried
-    fn counts(&self) -> (u64, u64, u64, u64, u64) {
-        let stats = self.group.stats();
-        assert!(stats.balances(), "{stats:?}");
-        (stats.acked(), stats.dead(), stats.refused(), stats.leases_expired(), stats.retried())
-    }
-}
-
-// B-8, X9: at `now >= deadline`, and not before.
-#[test]
-fn a_record_that_is_kept_until_the_deadline_is_somebody_else_s() {
-    for (steps, taken) in [(vec![LEASE - Duration::from_nanos(1)], false), (vec![LEASE], true), (vec![LEASE * 5], true)]
-    {
-        let setting = setting(1, lease());
-        let (slow, first) = setting.takes("slow", steps);
-        let (other, second) = setting.takes("other", vec![]);
-        setting.topic.publish(7).unwrap();
-        slow.run(1);
-        if !taken {
-            assert_eq!((setting.told(), setting.counts()), (vec![], (1, 0, 0, 0, 0)));
-            continue;
-        }
-        assert_eq!(setting.told(), ["orders/0@0: 'slow' of g has had a record for 30s, 'other' takes over"]);
-        assert_eq!(setting.counts(), (0, 0, 1, 1, 1), "the late ack is refused");
-        // It has returned, and has its share again: nobody has begun on it meanwhile.
-        assert_eq!(setting.group.assignment()[0].partitions, [0]);
-        other.run(9);
-        assert_eq!((first.lock().unwrap().clone(), second.lock().unwrap().clone()), (vec![(0, 1)], vec![]));
-    }
-}
 
 /// A member with threads of its own, whose handler waits to be let go.
 fn hangs(group: &Group<u64>, name: &str) -> (mpsc::Receiver<(u64, u32)>, mpsc::Sender<()>) {
@@ -101,6 +18,10 @@ fn hangs(group: &Group<u64>, name: &str) -> (mpsc::Receiver<(u64, u32)>, mpsc::S
     };
     group.subscribe(name, handler).unwrap();
     (at, go)
+}
+
+fn go_on(gate: &Mutex<mpsc::Receiver<()>>) -> Option<()> {
+    gate.lock().unwrap().recv().ok()
 }
 
 // B-29, X36: the old holder's memory stays valid, whatever the ring does meanwhile.
@@ -143,28 +64,6 @@ fn a_handler_that_hangs_is_left_behind_and_what_it_makes_of_its_record_is_refuse
     }
 }
 
-// X9: with one member it is reported.
-#[test]
-fn who_is_alone_gets_it_again_when_it_returns_and_it_is_given_up_in_the_end() {
-    let setting = setting(1, lease());
-    let (slow, seen) = setting.takes("slow", vec![LEASE]);
-    setting.topic.publish_batch([1, 2]).unwrap();
-    slow.run(2);
-    assert_eq!(setting.told(), vec!["orders/0@0: 'slow' of g has had a record for 30s, nobody takes over"; 2]);
-    assert_eq!(setting.counts(), (0, 0, 2, 2, 2));
-    slow.run(1);
-    assert_eq!((setting.told().len(), setting.counts()), (1, (0, 0, 3, 3, 2)), "there is no fourth attempt");
-    slow.run(1);
-    let letters = setting.group.letters();
-    assert_eq!(
-        letters[0].to_string(),
-        "orders/0@0 given up by g after 3 attempts: expired: its lease expired before it was acknowledged"
-    );
-    slow.run(1);
-    assert_eq!(*seen.lock().unwrap(), [(0, 1), (0, 2), (0, 3), (1, 1)]);
-    assert_eq!(setting.counts(), (0, 1, 4, 4, 3));
-}
-
 #[test]
 fn a_record_whose_attempts_are_used_up_by_one_that_hangs_is_given_up_by_the_next() {
     let setting = setting(1, lease().retry(Retry::never()));
@@ -176,21 +75,6 @@ fn a_record_whose_attempts_are_used_up_by_one_that_hangs_is_given_up_by_the_next
     other.run(9);
     assert_eq!((setting.counts(), seen.lock().unwrap().clone()), ((1, 1, 0, 1, 0), vec![(1, 1)]));
     assert_eq!(setting.group.letters()[0].attempts(), 1);
-}
-
-// X9: renewed while the handler runs, with a limit.
-#[test]
-fn a_lease_is_renewed_while_the_handler_runs_up_to_its_limit() {
-    let longest = LEASE * 2 + SECOND;
-    for (times, taken) in [(60, false), (61, true)] {
-        let setting = setting(1, lease().lease_renewed_up_to(longest));
-        let (slow, _) = setting.takes("slow", vec![SECOND; times]);
-        setting.takes("other", vec![]);
-        setting.topic.publish(7).unwrap();
-        slow.run(1);
-        assert_eq!(setting.counts(), if taken { (0, 0, 1, 1, 1) } else { (1, 0, 0, 0, 0) });
-        assert_eq!(setting.told().len(), usize::from(taken));
-    }
 }
 
 // One thread steps all partitions of a member: when it hangs in one, the others go over as well, and come back.
@@ -261,10 +145,6 @@ fn a_failure_of_a_lane_that_was_seized_idle_counts_on() {
     assert!(setting.group.stats().balances());
 }
 
-fn go_on(gate: &Mutex<mpsc::Receiver<()>>) -> Option<()> {
-    gate.lock().unwrap().recv().ok()
-}
-
 #[test]
 fn who_joins_later_takes_over_at_once_what_is_over_already() {
     let setting = setting(1, lease());
@@ -308,36 +188,6 @@ fn a_member_that_hangs_and_leaves_loses_its_lane_and_is_waited_for() {
     assert_eq!(setting.counts(), (2, 0, 1, 1, 1));
 }
 
-// X36
-#[test]
-fn an_extension_says_until_when_and_is_refused_with_the_reason() {
-    let told = Arc::new(Mutex::new(Vec::new()));
-    let run = |config: GroupConfig<u64>, act: fn(&Setting, &Group<u64>)| {
-        let setting = Arc::new(setting(1, config));
-        let (inner, group, noted) = (Arc::downgrade(&setting), setting.group.clone(), told.clone());
-        let manual = Manual::new(1);
-        let handler = move |record: &Record<'_, u64>| {
-            act(&inner.upgrade().unwrap(), &group);
-            let mut noted = noted.lock().unwrap();
-            noted.push(record.extend(SECOND * 20).map_err(|error| error.by));
-        };
-        setting.group.member("m").run(&manual).subscribe(handler).unwrap();
-        setting.topic.publish(1).unwrap();
-        manual.run(1);
-        told.lock().unwrap().pop().unwrap()
-    };
-    let renewed = || lease().lease_renewed_up_to(LEASE + SECOND * 5);
-    assert_eq!(run(renewed(), |_, _| ()), Ok(LEASE), "never shorter");
-    assert_eq!(run(renewed(), |setting, _| setting.clock.advance(SECOND * 12)), Ok(SECOND * 20));
-    assert_eq!(run(renewed(), |setting, _| setting.clock.advance(SECOND * 20)), Ok(SECOND * 15), "the limit");
-    assert_eq!(run(lease(), |setting, _| setting.clock.advance(SECOND * 20)), Ok(SECOND * 10), "without renewal");
-    let fenced = Err::<Duration, _>;
-    assert_eq!(run(lease(), |setting, _| setting.clock.advance(LEASE)), fenced(FencedBy::Expired));
-    assert_eq!(run(lease(), |_, group| drop(group.seek(0, SeekTo::Earliest))), fenced(FencedBy::Seeked));
-    assert_eq!(run(lease(), |_, group| assert!(group.delete())), fenced(FencedBy::Deleted));
-    assert_eq!(run(GroupConfig::earliest(), |_, _| ()), Ok(Duration::MAX));
-}
-
 // X36: the cursor was moved while the handler hung: nothing of it counts, and the lane is taken over all the same.
 #[test]
 fn a_seek_under_one_that_hangs_is_obeyed_by_the_next() {
@@ -353,28 +203,6 @@ fn a_seek_under_one_that_hangs_is_obeyed_by_the_next() {
     assert_eq!((setting.counts(), setting.told().len()), ((2, 0, 0, 0, 0), 0));
     drop(go);
     setting.broker.drain(LONG).unwrap();
-}
-
-// Of a batch nobody knows which record it was.
-#[test]
-fn a_batch_that_is_kept_too_long_comes_again_one_by_one() {
-    let setting = setting(1, lease());
-    let (slow, clock) = (Manual::new(1), setting.clock.clone());
-    let sizes = Arc::new(Mutex::new(Vec::new()));
-    let noted = sizes.clone();
-    let handler = move |batch: &Batch<'_, u64>| {
-        noted.lock().unwrap().push((batch.offset(), batch.len()));
-        if batch.iter().any(|record| *record == 1) {
-            clock.advance(LEASE);
-        }
-    };
-    setting.group.member("slow").run(&slow).subscribe_batch(handler).unwrap();
-    setting.topic.publish_batch(0..2).unwrap();
-    for _ in 0..9 {
-        slow.run(1);
-    }
-    assert_eq!(*sizes.lock().unwrap(), [(0, 2), (0, 1), (1, 1), (1, 1), (1, 1)]);
-    assert_eq!(setting.counts(), (1, 1, 5, 5, 3), "two of the batch, and three times one");
 }
 
 #[test]
