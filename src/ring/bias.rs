@@ -5,11 +5,16 @@
 //! publish becomes the ring's *owner* and publishes as an exclusive producer does. Another thread that comes takes the
 //! ring over; after a few hands it is everybody's, and claimed by exchange for ever.
 //!
+//! To take a ring from an owner that pays no fence costs a system call and interrupts everybody. So an owner pays one with each
+//! publish, as with an exchange, until [`WORTH`] records have been published so: the ring is *settled* then, and stays so for
+//! whoever has it later. A ring that sees few records, or other threads all the time, never costs that call.
+//!
 //! ```text
 //!     owner             who claims positions                              next
 //!     -----             --------------------                              ----
 //!     NOBODY            nobody has yet                                    (t, 0)
-//!     (thread t, hand)  t alone, between `enter` and `leave`              (another, hand + 1); SETTLING after the last hand
+//!     (thread t, hand)  t alone, between `enter` and `leave`              (another, hand + 1); SETTLING after the last hand;
+//!                                                                         the same, settled, by t itself
 //!     SETTLING          nobody: the last owner may still be inside        SHARED
 //!     SHARED            everybody, by exchange                            -
 //!     EXCLUDED          nobody: the ring has an exclusive producer        -
@@ -17,7 +22,7 @@
 //!        the owner, hand h                            whoever takes the ring from it, or seals
 //!        -----------------                            ----------------------------------------
 //!     A  store busy[h] = true                      C  exchange owner = (me, h + 1), or SETTLING
-//!        light_barrier()                              heavy_barrier()
+//!        settled: light_barrier(), else a fence       was it settled: heavy_barrier(), else a fence
 //!     B  load owner: still (me, h)?                D  load busy[0..=h], until all are false
 //!        no:  store busy[h] = false, look again       then publish as the owner, or store SHARED
 //!        yes: record, mark, tail,
@@ -30,6 +35,7 @@
 //! |-----------|-------------------------------------------------------------------------|---------------------------------|
 //! | `owner`   | whoever takes the ring, by exchange; SHARED by those who found SETTLING | every producer, at each publish |
 //! | `busy[h]` | the owner of hand h                                                     | whoever takes the ring later    |
+//! | `turns`   | the owner, between `enter` and `leave`                                  | the owner                       |
 //! | the tail  | the owner between `enter` and `leave`; everybody, by exchange, after SHARED | everybody                   |
 //!
 //! # Invariants
@@ -39,7 +45,8 @@
 //! 2. Of B and D not both miss the other side (the barriers): an owner that B lets in is waited for by everybody who takes
 //!    the ring later. Flags of earlier hands are looked at too: whoever took hand h may itself still be waiting. And a flag
 //!    is written by the one thread that its hand was dealt to: of two that want a hand, the one that lost it keeps off,
-//!    or it would hide the owner inside.
+//!    or it would hide the owner inside. Once settled, always: the exchange of whoever took a ring that was not comes before
+//!    any publish without a fence, and whoever takes one that was leaves out nobody who paid none.
 //! 3. Plain stores of the tail happen before every later owner's, and before every exchange: through `leave`, D and SHARED.
 //! 4. No user code runs between `enter` and `leave`. What waits at D waits for a few stores, or, where their thread has
 //!    lost its processor between them, until it runs again. A ring changes hands at most [`HANDS`] times; everybody
@@ -51,21 +58,27 @@
 //! |---------|------------------------|---------|----------------------------------------------------------------------------|
 //! | stand:A | `owner`, load          | Acquire | SHARED: the tail as its last owner left it (inv. 3); pairs with share:C. Own hand: we wrote it |
 //! | enter:A | `busy`, store          | Relaxed | before enter:B by the barrier pair                                          |
-//! | enter:C | light barrier          | SeqCst  | A before B; pairs with take_over:B, share:D                                 |
+//! | enter:C | light barrier          | SeqCst  | A before B, once settled; pairs with take_over:B, share:D                   |
+//! | enter:D | fence                  | SeqCst  | A before B, before that; pairs with take_over:C, share:E                    |
 //! | enter:B | `owner`, load          | Relaxed | compared only; after enter:A by the barrier pair                            |
 //! | leave:A | `busy`, store          | Release | our tail, for the next owner; pairs with wait:A                             |
 //! | take_over:A | `owner`, CAS       | Relaxed | says whose turn it is and carries nothing: what the last owner did comes through `busy` |
-//! | take_over:B | heavy barrier      | SeqCst  | C before D; pairs with enter:C                                              |
+//! | take_over:B | heavy barrier      | SeqCst  | C before D, of a settled ring; pairs with enter:C                           |
+//! | take_over:C | fence              | SeqCst  | C before D, of another; pairs with enter:D                                  |
+//! | settle:A | `owner`, CAS          | Relaxed | says what the owner does from now on; who takes the ring takes it from this word or from the one before |
+//! | turns:A | `turns`, load          | Relaxed | the owner's, one after the other: at worst a record is not counted        |
+//! | turns:B | `turns`, store         | Relaxed | the same                                                                  |
 //! | wait:A  | `busy`, load           | Acquire | the tail of those who were inside; pairs with leave:A. After take_over:A and share:B by the barrier pair |
 //! | share:A | `owner`, load          | Acquire | as stand:A; SETTLING: its writer's exchange comes before our barrier too    |
 //! | share:B | `owner`, CAS           | Relaxed | as take_over:A                                                              |
 //! | share:D | heavy barrier          | SeqCst  | as take_over:B; pairs with enter:C                                          |
+//! | share:E | fence                  | SeqCst  | as take_over:C; pairs with enter:D                                          |
 //! | share:C | `owner`, store         | Release | what wait:A acquired, for everybody who finds SHARED; pairs with stand:A, share:A |
 #![forbid(unsafe_code)]
 
 use crate::ring::Producers;
-use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use crate::sync::atomic::{AtomicBool, AtomicU64};
+use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
+use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, fence};
 use crate::sync::hint::{barrier_is_asymmetric, heavy_barrier, light_barrier};
 use crate::sync::{explore, give_way, passed, thread_number};
 
@@ -73,6 +86,9 @@ use crate::sync::{explore, give_way, passed, thread_number};
 const HANDS: usize = if cfg!(ringlog_loom) { 2 } else { 4 };
 const HAND_BITS: u32 = HANDS.trailing_zeros();
 const _: () = assert!(HANDS.is_power_of_two());
+
+/// After how many records it is worth while to settle.
+const WORTH: u32 = if cfg!(ringlog_loom) { 1 } else { 64 };
 
 const NOBODY: u64 = 0;
 const EXCLUDED: u64 = u64::MAX - 2;
@@ -84,19 +100,27 @@ const SHARED: u64 = u64::MAX;
 pub(super) struct Bias {
     owner: AtomicU64,
     busy: [AtomicBool; HANDS],
+    /// What owners have published before the ring was settled.
+    turns: AtomicU32,
 }
 
-/// One thread's turn as the owner.
+/// One thread's turn as the owner, and whether the ring is settled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Hand(u64);
 
 impl Hand {
-    fn new(thread: u64, nth: usize) -> Self {
-        Self(thread << HAND_BITS | nth as u64)
+    const SETTLED: u64 = HANDS as u64;
+
+    fn new(thread: u64, nth: usize, settled: bool) -> Self {
+        Self(thread << (HAND_BITS + 1) | u64::from(settled) << HAND_BITS | nth as u64)
     }
 
     fn is_of(self, thread: u64) -> bool {
-        self.0 >> HAND_BITS == thread
+        self.0 >> (HAND_BITS + 1) == thread
+    }
+
+    fn is_settled(self) -> bool {
+        self.0 & Self::SETTLED != 0 // NOBODY is not, SETTLING is
     }
 
     fn nth(self) -> usize {
@@ -121,7 +145,8 @@ impl Bias {
             Producers::Shared if cfg!(ringlog_loom) || barrier_is_asymmetric() => NOBODY,
             Producers::Shared => SHARED,
         };
-        Self { owner: AtomicU64::new(owner), busy: std::array::from_fn(|_| AtomicBool::new(false)) }
+        let busy = std::array::from_fn(|_| AtomicBool::new(false));
+        Self { owner: AtomicU64::new(owner), busy, turns: AtomicU32::new(0) }
     }
 
     /// How this thread may claim; it may have to take the ring over first.
@@ -156,7 +181,7 @@ impl Bias {
             self.share();
             return None;
         }
-        let mine = Hand::new(me, nth);
+        let (settled, mine) = (owner.is_settled(), Hand::new(me, nth, owner.is_settled()));
         explore();
         // ORD(take_over:A) Relaxed: whose turn it is; what the last owner did comes through its flag. A failed one deals
         // nothing: the flag of that hand is the winner's (inv. 2).
@@ -166,8 +191,14 @@ impl Bias {
         }
         if nth > 0 {
             passed("taken over");
-            // ORD(take_over:B) SeqCst: the exchange before the look at the flags. Pairs with ORD(enter:C).
-            heavy_barrier();
+            if settled {
+                passed("taken over, settled");
+                // ORD(take_over:B) SeqCst: the exchange before the look at the flags. Pairs with ORD(enter:C).
+                heavy_barrier();
+            } else {
+                // ORD(take_over:C) SeqCst: the same. Pairs with ORD(enter:D).
+                fence(SeqCst);
+            }
             self.wait(nth);
         }
         Some(mine)
@@ -185,8 +216,13 @@ impl Bias {
             // ORD(share:B) Relaxed: as in `take_over`.
             if owner == SETTLING || self.owner.compare_exchange(owner, SETTLING, Relaxed, Relaxed).is_ok() {
                 passed("settled");
-                // ORD(share:D) SeqCst: as in `take_over`. Pairs with ORD(enter:C).
-                heavy_barrier();
+                if Hand(owner).is_settled() {
+                    // ORD(share:D) SeqCst: as in `take_over`. Pairs with ORD(enter:C).
+                    heavy_barrier();
+                } else {
+                    // ORD(share:E) SeqCst: as in `take_over`. Pairs with ORD(enter:D).
+                    fence(SeqCst);
+                }
                 self.wait(HANDS);
                 // ORD(share:C) Release: what the owners left. Pairs with ORD(stand:A) and ORD(share:A).
                 self.owner.store(SHARED, Release);
@@ -213,16 +249,37 @@ impl Bias {
     pub(super) fn enter(&self, hand: Hand) -> bool {
         // ORD(enter:A) Relaxed: before the load below by the barrier pair.
         self.busy[hand.nth()].store(true, Relaxed);
-        // ORD(enter:C) SeqCst: the flag before the second look. Pairs with ORD(take_over:B) and ORD(share:D).
-        light_barrier();
+        if hand.is_settled() {
+            // ORD(enter:C) SeqCst: the flag before the second look. Pairs with ORD(take_over:B) and ORD(share:D).
+            light_barrier();
+        } else {
+            // ORD(enter:D) SeqCst: the same. Pairs with ORD(take_over:C) and ORD(share:E).
+            fence(SeqCst);
+        }
         // ORD(enter:B) Relaxed: either we see that the ring was taken, or the taker, behind its heavy barrier, sees us.
         if self.owner.load(Relaxed) == hand.0 {
             passed("entered");
+            if !hand.is_settled() {
+                self.counts(hand);
+            }
             return true;
         }
         passed("refused");
         self.leave(hand);
         false
+    }
+
+    /// One more record of an owner that is not settled, and inside.
+    fn counts(&self, hand: Hand) {
+        // ORD(turns:A) Relaxed: ours.
+        let turns = self.turns.load(Relaxed) + 1;
+        // ORD(turns:B) Relaxed: ours.
+        self.turns.store(turns, Relaxed);
+        if turns >= WORTH {
+            let settled = hand.0 | Hand::SETTLED;
+            // ORD(settle:A) Relaxed: see the table. From the next publish on; it may also be lost already.
+            let _ = self.owner.compare_exchange(hand.0, settled, Relaxed, Relaxed);
+        }
     }
 
     /// Leaves it, with the tail moved on.
@@ -235,7 +292,7 @@ impl Bias {
 
 #[cfg(all(test, not(ringlog_loom)))]
 mod tests {
-    use super::{Bias, EXCLUDED, HANDS, SHARED, Stand};
+    use super::{Bias, EXCLUDED, HANDS, Hand, SHARED, Stand, WORTH};
     use crate::ring::Producers;
     use crate::sync::atomic::Ordering::Relaxed;
     use crate::sync::hint::barrier_is_asymmetric;
@@ -267,6 +324,21 @@ mod tests {
     }
 
     #[test]
+    fn a_ring_is_settled_once_enough_was_published_and_stays_so_for_who_takes_it() {
+        if !barrier_is_asymmetric() {
+            return;
+        }
+        let (bias, settled) = (Bias::new(Producers::Shared), |bias: &Bias| Hand(bias.owner.load(Relaxed)).is_settled());
+        (1..WORTH).for_each(|_| assert_eq!((publish(&bias), settled(&bias)), (Some(0), false)));
+        assert_eq!((publish(&bias), settled(&bias)), (Some(0), true));
+        assert_eq!((publish(&bias), settled(&bias)), (Some(0), true), "it is the same hand");
+        assert_eq!((elsewhere(&bias), settled(&bias)), (Some(1), true));
+
+        let young = Bias::new(Producers::Shared);
+        assert_eq!((publish(&young), elsewhere(&young), settled(&young)), (Some(0), Some(1), false));
+    }
+
+    #[test]
     fn every_hand_is_dealt_once_and_then_the_ring_is_everybodys() {
         if !barrier_is_asymmetric() {
             return;
@@ -293,14 +365,13 @@ mod tests {
         assert!(bias.busy.iter().all(|busy| !busy.load(Relaxed)));
     }
 
-    /// Its flag is the winner's: touched, it would hide the owner inside from whoever comes next.
     #[test]
     fn who_does_not_get_a_hand_leaves_its_flag_alone() {
         if !barrier_is_asymmetric() {
             return;
         }
         let bias = Bias::new(Producers::Shared);
-        let late = super::Hand(bias.owner.load(Relaxed));
+        let late = Hand(bias.owner.load(Relaxed));
         let Stand::Owner(hand) = bias.stand() else { panic!("nobody owned it before") };
         assert!(bias.enter(hand));
         let lost =

@@ -6,9 +6,8 @@ use std::time::Instant;
 use ringlog::{Broker, GroupConfig, Overflow, Pool, PoolConfig, Topic, TopicConfig};
 
 use crate::event::Event;
-use crate::exchange::per_message;
 use crate::machine;
-use crate::many::{SLOTS, Seen, visited};
+use crate::many::{SLOTS, Seen, bursts};
 
 /// A broker with a member of each of many topics, to be used again and again.
 #[derive(Debug)]
@@ -38,23 +37,9 @@ impl Mailboxes {
 
     /// `burst` messages to one topic after the other; nanoseconds each, until all are handled.
     pub fn run(&self, messages: u64, burst: u64) -> f64 {
-        let messages = messages / burst * burst;
-        let start = thread::scope(|scope| {
-            let producer = scope.spawn(|| {
-                machine::pin(machine::PRODUCER);
-                let start = Instant::now();
-                for visit in 0..messages / burst {
-                    let topic = &self.topics[visited(visit, self.topics.len())];
-                    for id in visit * burst..(visit + 1) * burst {
-                        topic.publish(Event::new(id)).expect("somebody reads");
-                    }
-                }
-                start
-            });
-            producer.join().expect("the producer does not panic")
-        });
-        self.seen.check(messages, messages);
-        per_message(start, Instant::now(), messages)
+        bursts(messages, burst, &self.topics, &self.seen, |topic, event| {
+            topic.publish(event).expect("somebody reads");
+        })
     }
 }
 

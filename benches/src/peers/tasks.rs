@@ -1,14 +1,11 @@
 //! `tokio::sync::mpsc`, and a task that reads it, many times.
 use std::sync::Arc;
-use std::time::Instant;
 
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc::{Sender, channel};
 
 use crate::event::Event;
-use crate::exchange::per_message;
-use crate::machine;
-use crate::many::{SLOTS, Seen, visited};
+use crate::many::{SLOTS, Seen, bursts};
 
 /// Channels with a task each.
 #[derive(Debug)]
@@ -39,22 +36,8 @@ impl Tasks {
 
     /// `burst` messages to one channel after the other; nanoseconds each, until all are handled.
     pub fn run(&self, messages: u64, burst: u64) -> f64 {
-        let messages = messages / burst * burst;
-        let start = std::thread::scope(|scope| {
-            let producer = scope.spawn(|| {
-                machine::pin(machine::PRODUCER);
-                let start = Instant::now();
-                for visit in 0..messages / burst {
-                    let channel = &self.channels[visited(visit, self.channels.len())];
-                    for id in visit * burst..(visit + 1) * burst {
-                        channel.blocking_send(Event::new(id)).expect("somebody reads");
-                    }
-                }
-                start
-            });
-            producer.join().expect("the producer does not panic")
-        });
-        self.seen.check(messages, messages);
-        per_message(start, Instant::now(), messages)
+        bursts(messages, burst, &self.channels, &self.seen, |channel, event| {
+            channel.blocking_send(event).expect("somebody reads");
+        })
     }
 }

@@ -97,6 +97,13 @@ impl<I> Hand<I> {
         self.bench.with(|places| std::mem::take(&mut places.later))
     }
 
+    /// Looks at all of that.
+    pub fn looks_at_later(&self, look: impl FnMut(&I)) {
+        let later = self.later();
+        later.iter().for_each(look);
+        self.bench.with(|places| places.later.extend(later));
+    }
+
     /// How much there is of that.
     pub fn has_later(&self) -> usize {
         self.bench.has_later()

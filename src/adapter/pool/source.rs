@@ -8,6 +8,9 @@
 //!        └──────────────────────────────────────────────────────────────────────── asleep
 //!                                                 a lane of it was stepped ──────────▶ drying
 //! ```
+//! While its thread has nothing else to do it looks at what is drying now and then, without arming it: what comes then costs its
+//! publisher nothing. To arm takes a barrier that interrupts everybody, so many are armed behind one.
+//!
 //! However many lanes there are, a publish wakes the partition, and only once: from then on until it is armed again it finds
 //! nobody in the list. All lanes are queued by the thread that takes it.
 //!
@@ -38,6 +41,9 @@ use crate::sync::hint::heavy_barrier;
 use crate::sync::{Arc, Mutex, MutexGuard, lock};
 use std::fmt;
 use std::task::{Wake, Waker};
+
+/// So many lanes may be looked at before they have to be.
+const FEW: usize = 4;
 
 /// What becomes of a source next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -170,11 +176,22 @@ impl Source {
         true
     }
 
+    /// Looks at its lanes before it is armed, if that costs no more.
+    pub(super) fn peeks(&self, hand: &Hand<Item>) {
+        if self.is(State::Drying) && self.list().lanes.len() <= FEW {
+            self.queues_ready(hand);
+        }
+    }
+
     /// Looks at its lanes once it is armed.
     fn look(&self, hand: &Hand<Item>) {
         if !self.is(State::Armed) {
             return; // woken already: all of them will be queued
         }
+        self.queues_ready(hand);
+    }
+
+    fn queues_ready(&self, hand: &Hand<Item>) {
         let (ready, _) = self.filter(|cell, lane| cell.is_ready(lane) && cell.want(lane));
         if !ready.is_empty() {
             hand.put_all(ready.into_iter().map(Item::Cell));

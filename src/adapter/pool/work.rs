@@ -26,9 +26,9 @@ pub(super) fn until_the_end(pool: &Arc<Shared>, mut hand: Hand<Item>) {
                 long = step(item, &mut hand);
                 spin.reset();
             }
-            None if hand.has_later() > 0 => arms(&mut hand),
             None if pool.queue_due(&hand) => {}
-            None if hand.may_spin() && spin.turn() => {}
+            None if hand.may_spin() && spin.turn() => peeks(&hand),
+            None if hand.has_later() > 0 => arms(&mut hand),
             None => {
                 if hand.rests(|| pool.timers.next()) == Rest::Ends {
                     return;
@@ -63,6 +63,16 @@ fn arms(hand: &mut Hand<Item>) {
         Item::Cell(_) => None,
     });
     arm(dry.collect::<Vec<Arc<Source>>>(), hand);
+}
+
+/// Looks at what has run dry, without arming it: what comes while this thread is awake costs its publisher nothing, and to arm
+/// interrupts everybody.
+fn peeks(hand: &Hand<Item>) {
+    hand.looks_at_later(|item| {
+        if let Item::Source(source) = item {
+            source.peeks(hand);
+        }
+    });
 }
 
 impl Shared {
