@@ -74,7 +74,6 @@ mod tests {
         sync::Arc,
         time::{Clock, ManualClock, SystemClock, Time},
     };
-    use std::time::Duration;
 
     #[test]
     fn a_clock_that_is_moved_is_believed_at_once() {
