@@ -13,7 +13,7 @@
 //! # Epochs
 //!
 //! Who settles names the epoch in which it was handed the records. Whatever makes records come again that somebody may still
-//! have in hand ends the epoch; why, is kept for the last [`ENDS`] of them:
+//! have in hand ends the epoch; why, is kept for the last [`past::ENDS`] of them:
 //!
 //! | event                                               | new epoch | `next`    | failures                          |
 //! |-----------------------------------------------------|-----------|-----------|-----------------------------------|
@@ -28,6 +28,7 @@
 #![forbid(unsafe_code)]
 
 mod failures;
+mod past;
 
 use super::fence::{Cause, FencedBy, Refusal};
 use super::retry::Retry;
@@ -35,12 +36,10 @@ use super::word::MemberId;
 use crate::seq::Seq;
 use crate::time::Time;
 use failures::Failures;
-use std::collections::{BTreeMap, VecDeque};
+use past::Past;
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::Duration;
-
-/// Of so many epochs it is known why they ended; and so many records that were given up are known as such.
-const ENDS: usize = 64;
 
 /// Where the cursor is, and in which epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,6 +67,8 @@ pub(super) struct Flight {
     pub(super) busy: bool,
     /// The epoch under which all this is.
     epoch: u32,
+    /// Before this all is done that was handed out in this epoch.
+    done: Seq,
     next: Seq,
     last: Seq,
     /// When what was handed out last was, and when it is over.
@@ -77,12 +78,10 @@ pub(super) struct Flight {
     failures: Failures,
     /// Those of them that are to be given up.
     spent: BTreeMap<u64, Cause>,
-    ends: VecDeque<(u32, FencedBy)>,
-    /// The last records that were given up.
-    buried: VecDeque<u64>,
+    past: Past,
     /// How many records are missing right before which one.
     lost: (Seq, u64),
-    /// Settlements that came too late, in records.
+    /// Acks that came too late, in records.
     pub(super) refused: u64,
     /// Records whose lease expired.
     pub(super) lapsed: u64,
@@ -157,7 +156,8 @@ impl Flight {
     ) {
         debug_assert!(self.holder.is_none() && !self.busy, "a lane is opened once");
         self.holder = Some(holder);
-        (self.epoch, self.next, self.last) = (at.epoch, at.committed, at.committed);
+        self.go_by(at.epoch, FencedBy::AlreadyAcked);
+        (self.epoch, self.done, self.next, self.last) = (at.epoch, at.committed, at.committed, at.committed);
         // What is spent and done is dropped with the next ack, which is not under the lock.
         self.failures.forget_before(at.committed.get());
         self.failures.set(at.committed.get(), failures, due);
@@ -177,7 +177,7 @@ impl Flight {
     /// Goes on behind a gap, which is committed already.
     pub(super) fn passed(&mut self, to: Seq, lost: u64) -> Vec<Cause> {
         self.lost = (to, self.lost_before(self.next) + lost);
-        (self.next, self.last) = (to, to);
+        (self.done, self.next, self.last) = (to, to, to);
         self.forget_done(to)
     }
 
@@ -219,7 +219,7 @@ impl Flight {
     /// Whether anything of what was handed out then is in flight still.
     pub(super) fn is_current(&self, ticket: Ticket, at: Cursor) -> Result<(), FencedBy> {
         if ticket.epoch != at.epoch || self.holder.is_none() || self.next.precedes(ticket.to) {
-            let was = self.buried.iter().any(|buried| (ticket.from.get()..ticket.to.get()).contains(buried));
+            let was = self.past.is_any_buried(ticket.from..ticket.to);
             if was && !at.committed.precedes(ticket.to) {
                 return Err(FencedBy::Buried);
             }
@@ -235,11 +235,19 @@ impl Flight {
 
     /// Why an epoch ended.
     pub(super) fn why(&self, epoch: u32) -> FencedBy {
-        self.ends.iter().rev().find(|(ended, _)| *ended == epoch).map_or(FencedBy::Rewound, |(_, why)| *why)
+        self.past.why(epoch).unwrap_or(FencedBy::Rewound)
+    }
+
+    /// An ack of what was handed out then, as far as `to`, comes too late: counts the records that were not acknowledged in time.
+    pub(super) fn refuse(&mut self, ticket: Ticket, to: Seq) {
+        let is_current = ticket.epoch == self.epoch;
+        let done = if is_current { Some(self.done) } else { self.past.done(ticket.epoch) };
+        self.refused += to.lag_behind(done.map_or(ticket.from, |done| ticket.from.later(done)));
     }
 
     /// The cursor has gone on to `to`.
     pub(super) fn acked(&mut self, to: Seq) -> Vec<Cause> {
+        self.done = to;
         if to == self.next {
             self.deadline = None;
         }
@@ -248,7 +256,7 @@ impl Flight {
 
     /// The record before `to` was given up.
     pub(super) fn buried(&mut self, to: Seq) -> Vec<Cause> {
-        keep(&mut self.buried, to.minus(1).get());
+        self.past.buried(to.minus(1));
         (self.next, self.last) = (self.next.later(to), self.last.later(to));
         self.acked(to)
     }
@@ -304,6 +312,7 @@ impl Flight {
     /// All that is in flight comes again, in a new epoch. Says what it was.
     pub(super) fn rewind_all(&mut self, at: Cursor, why: FencedBy, bump: impl FnOnce() -> u32) -> Range<u64> {
         let was = at.committed.get()..self.next.get().max(at.committed.get());
+        self.done = at.committed;
         self.end_epoch(bump(), why);
         (self.next, self.last, self.deadline) = (at.committed, at.committed, None);
         was
@@ -315,18 +324,24 @@ impl Flight {
     }
 
     fn end_epoch(&mut self, new: u32, why: FencedBy) {
-        keep(&mut self.ends, (self.epoch, why));
+        self.past.ended(self.epoch, why, self.done);
         self.epoch = new;
+    }
+
+    /// Nobody had the lane who polls, and its epoch is another now: what was handed out in the last one here was done by then.
+    fn go_by(&mut self, epoch: u32, why: FencedBy) {
+        if epoch != self.epoch {
+            self.end_epoch(epoch, why);
+        }
     }
 
     /// The cursor was moved by somebody else, who ended the epoch `before`: nothing of what was known holds.
     pub(super) fn moved(&mut self, before: u32, at: Cursor, why: FencedBy) -> Vec<Cause> {
-        self.epoch = before;
+        self.go_by(before, why);
         self.end_epoch(at.epoch, why);
-        (self.next, self.last, self.deadline) = (at.committed, at.committed, None);
+        (self.done, self.next, self.last, self.deadline) = (at.committed, at.committed, at.committed, None);
         self.lost = (at.committed, 0);
-        // What comes again is not what was given up.
-        self.buried.retain(|buried| *buried < at.committed.get());
+        self.past.forget_buried(at.committed);
         self.failures.clear();
         std::mem::take(&mut self.spent).into_values().collect()
     }
@@ -374,14 +389,6 @@ impl Flight {
     pub(super) fn is_idle(&self, at: Cursor) -> bool {
         self.holder.is_some() && !self.busy && self.next == at.committed
     }
-}
-
-/// Adds to what is kept of the past.
-fn keep<V>(past: &mut VecDeque<V>, last: V) {
-    if past.len() == ENDS {
-        past.pop_front();
-    }
-    past.push_back(last);
 }
 
 /// The pause after so many failures, as the dice fell.

@@ -129,7 +129,7 @@ impl<T: Send + Sync + 'static> Group<T> {
         };
         if let Who::Batch(ticket) = who {
             if let Err(why) = flight.is_current(ticket, at) {
-                flight.refused += to.since(ticket.from); // as much as was asked for
+                flight.refuse(ticket, to);
                 return Err(Some(Refusal::Fenced(why)));
             }
         }

@@ -109,7 +109,8 @@ pub struct LaneStats {
     pub dead: u64,
     /// Further attempts that were scheduled, not records.
     pub retried: u64,
-    /// Acks that came too late, after a seek or a delete or when a lease had expired, and changed nothing: so many records.
+    /// Acks that came too late, after a seek or a delete or when a lease had expired, and changed nothing: so many records. Those that
+    /// were acknowledged in time, by an earlier ack of a part of the batch or of a later one, are not among them.
     pub refused: u64,
     /// Records to be handed out again, because of a seek back or as redriven letters.
     pub replayed: u64,

@@ -294,7 +294,7 @@ impl Twin {
         if !self.deliveries[nth].is_live() {
             let fates = self.deliveries[nth].fates.clone();
             self.deliveries[nth].used |= !matches!(op, Op::Extend(_));
-            self.counts.refused += u64::from(matches!(op, Op::Ack(_)));
+            self.counts.refused += u64::from(matches!(op, Op::Ack(_)) && !fates.contains(&Fate::Acked));
             return if matches!(op, Op::Release(_)) { Answer::Nothing } else { Answer::Refused(fates) };
         }
         if let Op::Extend(_) = op {

@@ -2,9 +2,11 @@
 
 use super::lab::Lab;
 use super::{SECOND, drained, figures, forever, group, peek, values};
-use ringlog::{Failure, FencedBy, GroupConfig, Receipt, SeekTo, SettleError};
+use ringlog::{Consumer, Failure, FencedBy, Group, GroupConfig, Receipt, SeekTo, SettleError};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
+
+const LEASE: Duration = Duration::from_secs(30);
 
 fn fenced(settled: Result<(), SettleError>) -> FencedBy {
     match settled {
@@ -104,6 +106,30 @@ fn a_nack_hands_everything_in_flight_out_again_at_once_and_nothing_if_nothing_is
     assert_eq!((values(&again), attempts), (vec![0, 1, 2], vec![2, 2, 2]));
     again.ack().unwrap();
     assert_eq!(group.stats().refused(), 2, "the late ack, by records");
+}
+
+// As many records as were not acknowledged in time, whatever ends the rest.
+#[test]
+fn of_a_batch_that_was_acknowledged_in_part_the_rest_is_refused_later() {
+    let ends: [(fn(&Lab, &Group<u64>, Consumer<u64>), FencedBy); 4] = [
+        (|lab, _, _| lab.clock.advance(LEASE), FencedBy::Expired),
+        (|_, group, _| _ = group.seek(0, SeekTo::Offset(1)).unwrap(), FencedBy::Seeked),
+        (|_, group, _| assert!(group.delete()), FencedBy::Deleted),
+        (|_, _, consumer| drop(consumer), FencedBy::Moved),
+    ];
+    for (end, why) in ends {
+        let lab = Lab::new(1);
+        let (topic, group) = group(&lab, 100, forever().lease(LEASE));
+        topic.publish_batch(0..8).unwrap();
+        let mut consumer = group.consumer("c").unwrap();
+        let [first, mut last] = [(); 2].map(|()| consumer.try_poll(4).unwrap().detach());
+        last.ack_through(5).unwrap();
+        assert_eq!((fenced(first.ack()), group.stats().refused()), (FencedBy::AlreadyAcked, 0));
+        end(&lab, &group, consumer);
+        assert_eq!((fenced(last.ack_through(6)), group.stats().refused()), (why, 1));
+        assert_eq!((fenced(last.ack()), group.stats().refused()), (why, 3), "6, then 6 and 7");
+        assert_eq!(group.stats().acked(), 6);
+    }
 }
 
 #[test]

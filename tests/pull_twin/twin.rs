@@ -75,8 +75,8 @@ struct Lane {
     /// Where the batch begins that was handed out last.
     last: u64,
     holder: Option<String>,
-    /// Why each epoch before this one ended.
-    ended: Vec<&'static str>,
+    /// Why each epoch before this one ended, and where the cursor was.
+    ended: Vec<(&'static str, u64)>,
     deadline: Option<u64>,
     leased_at: u64,
     /// Before when a record that failed is not handed out again.
@@ -94,7 +94,7 @@ impl Lane {
     }
 
     fn end_epoch(&mut self, why: &'static str) {
-        self.ended.push(why);
+        self.ended.push((why, self.committed));
     }
 
     fn rewind(&mut self, to: u64, why: &'static str) {
@@ -136,8 +136,19 @@ impl Lane {
         if same && done {
             return Some("AlreadyAcked");
         }
-        let known = self.ended.len().saturating_sub(REMEMBERED)..self.ended.len();
-        Some(if known.contains(&ticket.epoch) { self.ended[ticket.epoch] } else { "Rewound" })
+        Some(self.end_of(ticket).map_or("Rewound", |(why, _)| why))
+    }
+
+    fn end_of(&self, ticket: Ticket) -> Option<(&'static str, u64)> {
+        let known = self.ended.len().saturating_sub(REMEMBERED);
+        self.ended.get(ticket.epoch).filter(|_| ticket.epoch >= known).copied()
+    }
+
+    /// How many records of an ack that comes too late were not acknowledged in time.
+    fn undone(&self, ticket: Ticket) -> u64 {
+        let same = ticket.epoch == self.ended.len();
+        let done = if same { self.committed } else { self.end_of(ticket).map_or(0, |(_, done)| done) };
+        ticket.to.saturating_sub(ticket.from.max(done))
     }
 }
 
@@ -275,7 +286,8 @@ impl Twin {
 
     fn refused(&mut self, why: &'static str, of_an_ack: Option<Ticket>) -> Settled {
         if let Some(ticket) = of_an_ack {
-            self.lanes[ticket.partition as usize].figures.refused += ticket.to - ticket.from;
+            let lane = &mut self.lanes[ticket.partition as usize];
+            lane.figures.refused += lane.undone(ticket);
         }
         self.note(match why {
             "Expired" => "refused: Expired",

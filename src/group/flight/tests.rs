@@ -1,7 +1,8 @@
 //! The states, one by one.
 #![forbid(unsafe_code)]
 
-use super::{Cause, Cursor, ENDS, FencedBy, Flight, Refusal, Ticket};
+use super::past::ENDS;
+use super::{Cause, Cursor, FencedBy, Flight, Refusal, Ticket};
 use crate::group::{Failure, MemberId, Retry};
 use crate::seq::Seq;
 use crate::time::Time;
@@ -90,6 +91,30 @@ fn a_record_on_its_last_attempt_is_alone_and_then_it_is_spent() {
 }
 
 #[test]
+fn of_an_ack_that_comes_too_late_those_records_count_that_were_not_done_in_time() {
+    let refused = |flight: &mut Flight, ticket: Ticket, to: u64| {
+        let before = flight.refused;
+        flight.refuse(ticket, seq(to));
+        flight.refused - before
+    };
+    let (mut flight, one, two) = two();
+    drop(flight.acked(seq(3)));
+    assert_eq!((refused(&mut flight, one, 2), refused(&mut flight, one, 1)), (0, 0), "acknowledged with the other");
+    flight.rewind_all(at(3, 7), FencedBy::Expired, || 8);
+    assert_eq!((refused(&mut flight, two, 5), refused(&mut flight, two, 4), refused(&mut flight, two, 3)), (2, 1, 0));
+    let again = flight.hand_out(seq(5), at(3, 8), None);
+    drop(flight.acked(seq(4)));
+    drop(flight.moved(8, at(0, 9), FencedBy::Seeked));
+    assert_eq!((refused(&mut flight, again, 5), refused(&mut flight, two, 5), refused(&mut flight, one, 2)), (1, 2, 0));
+    // All is done when a lane is let go, whatever becomes of it in other hands.
+    let last = flight.hand_out(seq(2), at(0, 9), None);
+    drop(flight.acked(seq(2)));
+    flight.close();
+    drop(flight.moved(30, at(0, 31), FencedBy::Seeked));
+    assert_eq!(refused(&mut flight, last, 2), 0);
+}
+
+#[test]
 fn what_was_given_up_is_known_as_such() {
     let (mut flight, _, two) = two();
     flight.rewind_all(at(4, 7), FencedBy::Rewound, || 8);
@@ -115,5 +140,5 @@ fn why_epochs_ended_is_kept_for_the_last_ones() {
     }
     assert_eq!(flight.is_current(one, at(0, 8 + ENDS as u32 - 1)), Err(FencedBy::Expired));
     flight.rewind_all(at(0, 99), FencedBy::Expired, || 99);
-    assert_eq!(flight.ends.len(), ENDS);
+    assert_eq!(flight.past.ends(), ENDS);
 }

@@ -217,7 +217,7 @@ impl<T: Send + Sync + 'static> Group<T> {
         }
         let is_ack = matches!(ask, Ask::Ack(_));
         let refused = |why| {
-            lane.redrives.tally.refused.more(u64::from(is_ack));
+            lane.redrives.tally.refused.more(u64::from(is_ack && why != FencedBy::AlreadyAcked));
             Refusal::Fenced(why)
         };
         let (head, over) = lane.redrives.claim_out(number, self.clock.now()).map_err(refused)?;

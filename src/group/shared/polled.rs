@@ -143,7 +143,7 @@ impl<T: Send + Sync + 'static> Group<T> {
         let now = self.clock.now();
         let asked = ticket.map_or(0, |ticket| ask.asked(hand.rest(ticket), ticket));
         let refused = |why| {
-            shared.tally.refused.more(asked);
+            shared.tally.refused.more(if why == FencedBy::AlreadyAcked { 0 } else { asked });
             Err(Refusal::Fenced(why))
         };
         let given = match hand.settles(self.lease().map(|_| now)) {
