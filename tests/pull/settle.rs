@@ -111,7 +111,8 @@ fn a_nack_hands_everything_in_flight_out_again_at_once_and_nothing_if_nothing_is
 // As many records as were not acknowledged in time, whatever ends the rest.
 #[test]
 fn of_a_batch_that_was_acknowledged_in_part_the_rest_is_refused_later() {
-    let ends: [(fn(&Lab, &Group<u64>, Consumer<u64>), FencedBy); 4] = [
+    type End = fn(&Lab, &Group<u64>, Consumer<u64>);
+    let ends: [(End, FencedBy); 4] = [
         (|lab, _, _| lab.clock.advance(LEASE), FencedBy::Expired),
         (|_, group, _| _ = group.seek(0, SeekTo::Offset(1)).unwrap(), FencedBy::Seeked),
         (|_, group, _| assert!(group.delete()), FencedBy::Deleted),
