@@ -1,7 +1,7 @@
 //! Waiting for several consumers at once.
 #![forbid(unsafe_code)]
 
-use crate::group::Pollable;
+use crate::group::{Pollable, context};
 use crate::sync::Arc;
 use crate::time::{Deadline, Time};
 use crate::wait::{Canceller, Event, Sleeper, Wait};
@@ -55,7 +55,8 @@ impl Select {
 
     /// The place among `consumers` of one that has something to hand out now, or whose polls will say that nothing will come any
     /// more ([`PollError::Closed`](crate::PollError::Closed): end the loop on it); `None` when `limit` is over, by the clock of
-    /// the first one (`Duration::MAX`: for ever), or if there are none. Those that have something take turns.
+    /// the first one (`Duration::MAX`: for ever), or if there are none. Those that have something take turns. Like a
+    /// [poll](crate::Consumer::poll) it does not wait where a broker's timer runs what is yours.
     ///
     /// Somebody else may be faster, so a `try_poll` that follows may find nothing all the same. Costs a look at each partition of
     /// each consumer, and where it has to wait, a place in the list of each. For a `Vec` of consumers:
@@ -95,6 +96,7 @@ impl Select {
             *sleeper = None;
         }
         let sleeper = sleeper.get_or_insert_with(|| Sleeper::new(clock.clone()));
+        let limit = if context::on_timer() { Duration::ZERO } else { limit };
         let deadline = Deadline::within(Some(limit), &**clock);
         let bell = sleeper.bell().clone();
         let _registered = cancel.map(|cancel| cancel.register(&bell));

@@ -3,7 +3,8 @@
 use super::SECOND;
 use super::lab::Lab;
 use ringlog::{
-    Broker, Consumer, Group, GroupConfig, Position, PublishError, Retain, Retry, Topic, TopicConfig, WaitError,
+    Broker, Canceller, Consumer, Group, GroupConfig, Position, PublishError, Retain, Retry, Select, Topic, TopicConfig,
+    WaitError,
 };
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -102,4 +103,59 @@ fn a_hook_does_not_wait_for_a_commit_either() {
     });
     assert!(moved.recv_timeout(LONG).is_ok(), "it waits");
     assert!(matches!(told.lock().unwrap().take(), Some(Err(WaitError::WouldDeadlock { .. }))));
+}
+
+/// Polls for ever, in each of the ways there are, and tells what it was given.
+fn polls(
+    consumer: Consumer<u64>,
+    tell: Sender<(&'static str, Vec<u64>)>,
+) -> impl Fn(&'static str) + Send + Sync + Clone {
+    let all = Arc::new(Mutex::new((consumer, Canceller::new(), tell)));
+    move |what| {
+        let (consumer, cancel, tell) = &mut *all.lock().unwrap();
+        let mut seen: Vec<u64> = consumer.poll(1, Duration::MAX).unwrap().iter().map(|record| *record).collect();
+        seen.extend(consumer.poll_or_cancel(1, Duration::MAX, cancel).unwrap().iter().map(|record| *record));
+        seen.extend(Select::new().wait(&[consumer], Duration::MAX).map(|which| which as u64));
+        tell.send((what, seen)).unwrap();
+    }
+}
+
+/// A group whose only record is given up when its lease is over, and its letter lost: each of that is told to `told`, on the timer.
+fn told_by_the_timer(broker: &Broker, lease: Duration, told: impl Fn(&'static str) + Send + Sync + Clone + 'static) {
+    let (bury, expired, lost) = (told.clone(), told.clone(), told);
+    let config =
+        GroupConfig::earliest().retry(Retry::never()).lease(lease).letters(0).bury_with(move |value: &u64, _| {
+            bury("bury");
+            *value
+        });
+    let config = config.on_expired(move |_| expired("expired")).on_letter_lost(move |_| lost("lost"));
+    let topic = broker.create_topic("t", TopicConfig::<u64>::new()).unwrap();
+    topic.publish(1).unwrap();
+    // It is never heard of again: only the timer can find out.
+    std::mem::forget(hangs(&topic.group("g", config).unwrap()));
+}
+
+/// Of whatever broker: the timer of this one would have to end the wait for a lease, and that of another one may wait for this.
+#[test]
+fn a_poll_on_the_timer_gives_what_is_there_and_does_not_wait() {
+    for case in 0..8 {
+        let (stands_still, its_own, there) = (case & 1 != 0, case & 2 != 0, case & 4 != 0);
+        let (lab, running, other) = (Lab::new(1), Broker::new(), Broker::new());
+        let broker = if stands_still { &lab.broker } else { &running };
+        let polled = if its_own { broker } else { &other };
+        let polled = polled.create_topic("polled", TopicConfig::<u64>::new()).unwrap();
+        let (tell, told) = channel();
+        let poll = polls(polled.group("g", GroupConfig::earliest()).unwrap().consumer("c").unwrap(), tell);
+        if there {
+            polled.publish(7).unwrap();
+        }
+        told_by_the_timer(broker, if stands_still { SECOND } else { Duration::from_millis(1) }, poll);
+        let clock = lab.clock.clone();
+        let moves = thread::spawn(move || clock.advance(SECOND));
+        let mut said: Vec<_> = (0..3).map(|_| told.recv_timeout(LONG).expect("the timer waits")).collect();
+        said.sort_unstable();
+        let seen = if there { vec![7, 7, 0] } else { vec![] };
+        assert_eq!(said, ["bury", "expired", "lost"].map(|what| (what, seen.clone())), "{case}");
+        moves.join().unwrap();
+    }
 }

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::{Consumer, Hand, OwnedBatch, Polled};
+use crate::group::context;
 use crate::group::flight::Ticket;
 use crate::group::handing::{Handed, Look, Next};
 use crate::group::home::Home;
@@ -69,6 +70,9 @@ impl<T: Send + Sync + 'static> Consumer<T> {
     /// What is ready, at most `max` records of one partition, as soon as there is anything; nothing (an empty batch) when
     /// `wait` is over, by the broker's clock. (`Duration::MAX`: for ever.) Partitions have their turns. A batch never spans
     /// the pages of a partition, so it may be shorter than what is there. With a `max` of 0 it is empty, at once.
+    ///
+    /// Where a broker's timer runs what is yours, in a hook or a burying function, no poll waits, whatever `wait` is: the timer might
+    /// have to end the wait itself. It gives what is there.
     ///
     /// Each record comes in the order of its offset, after all that is in flight; in a [work queue](crate::Order::Shared) a batch is
     /// at most 64 records, and at most the consumer's share. A record whose next failure would bury it
@@ -152,7 +156,7 @@ impl<T: Send + Sync + 'static> Consumer<T> {
                 }
             }
             let over = deadline.at().is_some_and(|end| deadline == Deadline::Now || end <= self.sleeper.clock().now());
-            if over || cancel.is_some_and(Canceller::is_cancelled) {
+            if over || cancel.is_some_and(Canceller::is_cancelled) || context::on_timer() {
                 return Ok(None);
             }
             self.sleep(earlier(until, deadline.at()));
