@@ -2,12 +2,12 @@
 //! to member.
 #![forbid(unsafe_code)]
 
+use super::clones::Newest;
 use super::conflate::Conflater;
 use super::context::Id;
 use super::figures::View;
 use super::flight::Flight;
 use super::lease::{Lease, Order};
-use super::newest::Newest;
 use super::overflow::{Overflow, Own};
 use super::place::within;
 use super::redrive::Redrives;

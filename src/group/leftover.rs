@@ -2,10 +2,10 @@
 #![forbid(unsafe_code)]
 
 use super::Group;
+use super::clones::Waiting;
 use super::contain::drop_contained;
 use super::fence::FencedBy;
 use super::lane::Lane;
-use super::newest::Waiting;
 use super::record::{Batch, Lent, Record};
 use crate::log::Read;
 use crate::ring::Moved;

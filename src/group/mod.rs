@@ -8,6 +8,7 @@
 mod assign;
 mod burial;
 pub mod claims;
+pub mod clones;
 mod config;
 mod conflate;
 mod consumer;

@@ -4,6 +4,7 @@
 #![allow(unreachable_pub, dead_code, unused_imports, reason = "most of these files is not for models")]
 
 pub mod claims;
+pub mod clones;
 mod contain;
 mod fence;
 mod flight;
