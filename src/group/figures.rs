@@ -93,8 +93,8 @@ impl<T: Send + Sync + 'static> Lane<T> {
     }
 
     fn figures(&self) -> LaneStats {
-        let Counters { acked, dead, retried, refused, late, lapsed, replayed, skipped, expired, .. } = &*self.counters;
-        let Counters { dropped, conflated, .. } = &*self.counters;
+        let Counters { acked, dead, retried, refused, late, lapsed, replayed, skipped, expired, .. } = &self.counters;
+        let Counters { dropped, conflated, .. } = &self.counters;
         let word = self.word.load();
         let View { committed, end, pending, in_hand, missed } = self.view();
         let (overwritten, shed, merged) = sort(self.own.as_ref(), missed.overwritten);

@@ -20,13 +20,14 @@ use crate::log::{self, Log};
 use crate::ring::{Gate, Peek, Reader, Start};
 use crate::seq::Seq;
 use crate::sync::rare::Rare;
-use crate::sync::{Arc, CachePadded, Mutex, lock};
+use crate::sync::{Arc, Mutex, lock};
 use crate::time::{Clock, Time};
 use std::sync::OnceLock;
 
-/// One (group, partition).
+/// One (group, partition). What changes in it changes by the member that has it, or seldom.
+#[repr(align(64))]
 pub(super) struct Lane<T> {
-    pub(super) word: CachePadded<LaneWord>,
+    pub(super) word: LaneWord,
     pub(super) log: Arc<Log<T>>,
     pub(super) gate: Arc<Gate>,
     pub(super) partition: u32,
@@ -39,7 +40,7 @@ pub(super) struct Lane<T> {
     pub(super) own: Option<Own<T>>,
     /// What waits, where the newest are dropped.
     pub(super) newest: Option<Arc<Newest<T>>>,
-    pub(super) counters: CachePadded<Counters>,
+    pub(super) counters: Counters,
     /// What was to be seen when the lane ended, where records may be lost.
     pub(super) over: OnceLock<View>,
     /// Up to where records were in hand when commits were refused from then on.
@@ -192,7 +193,7 @@ impl<T: Send + Sync + 'static> Lane<T> {
         let loses = log.sheds() || !gate.holds_back();
         let watch = lease.map(|(lease, clock)| Watch::new(lease, gate.clone(), move || clock.now(), held.kept()));
         Lane {
-            word: CachePadded::new(LaneWord::default()),
+            word: LaneWord::default(),
             loses,
             tells: loses || overflow.0.is_some(),
             own: overflow.0,
@@ -201,7 +202,7 @@ impl<T: Send + Sync + 'static> Lane<T> {
             gate,
             partition,
             start: begun,
-            counters: CachePadded::new(counters),
+            counters,
             over: OnceLock::new(),
             stopped: OnceLock::new(),
             flight: Rare::default(),

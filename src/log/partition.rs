@@ -98,7 +98,7 @@ pub struct Log<T> {
     /// Where records have a time.
     stamps: Option<Stamps>,
     /// Where records have an age: then they have a time too.
-    age: Option<Age<T>>,
+    age: Option<Box<Age<T>>>,
     /// How many appends wait that want to know whenever the limiting group changes.
     pub(super) wary: AtomicU64,
     /// Sleepers of appends that have waited, for the next that must.
@@ -131,7 +131,7 @@ impl<T: Send + Sync + 'static> Log<T> {
     pub fn aged_around(ring: Arc<Ring<T>>, retain: Retain, max_age: Option<Duration>, clock: Arc<dyn Clock>) -> Self {
         Self {
             stamps: max_age.map(|_| Stamps::Exact),
-            age: max_age.map(|limit| Age::new(limit, &ring)),
+            age: max_age.map(|limit| Box::new(Age::new(limit, &ring))),
             gates: Gates::new(retain, &ring),
             ring,
             clock,
@@ -318,7 +318,7 @@ impl<T: Send + Sync + 'static> Log<T> {
     /// How old records get, where they have an age.
     #[inline(always)]
     pub(super) fn age(&self) -> Option<&Age<T>> {
-        self.age.as_ref()
+        self.age.as_deref()
     }
 
     #[inline(always)]

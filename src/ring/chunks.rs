@@ -1,21 +1,29 @@
 //! A list that only grows and never moves what it holds, so that it can be read while it grows.
 #![forbid(unsafe_code)]
 
+use crate::sync::rare::Rare;
 use std::sync::OnceLock;
 
-const FIRST: usize = 8;
-const CHUNKS: usize = 24;
+/// Loom does not see that a `OnceLock` orders what is made in it: there the first chunk is made before there are threads, and
+/// has to do.
+const FIRST: usize = if cfg!(ringlog_loom) { 8 } else { 1 };
+const MORE: usize = 26;
 
-/// Up to 2^27 values, made as they are needed, in chunks of 8, 16, 32, ..; an index never changes its meaning.
+type Chunk<V> = OnceLock<Box<[V]>>;
+
+/// Up to 2^27 values less one, made as they are needed, in chunks of 1, 2, 4, ..; an index never changes its meaning. Few rings
+/// have more than one.
 #[derive(Debug)]
-pub(super) struct Chunks<V>([OnceLock<Box<[V]>>; CHUNKS]);
+pub(super) struct Chunks<V> {
+    first: Chunk<V>,
+    more: Rare<[Chunk<V>; MORE]>,
+}
 
 impl<V: Default> Chunks<V> {
     /// Nothing yet.
     pub(super) fn new() -> Self {
-        let chunks = Self(std::array::from_fn(|_| OnceLock::new()));
+        let chunks = Self { first: OnceLock::new(), more: Rare::default() };
         if cfg!(ringlog_loom) {
-            // Loom does not see that a `OnceLock` orders what is made in it: so it is made before there are threads.
             chunks.make(0);
         }
         chunks
@@ -30,17 +38,18 @@ impl<V: Default> Chunks<V> {
     /// The value at `index`, if its chunk has been made.
     pub(super) fn get(&self, index: usize) -> Option<&V> {
         let (chunk, at) = Self::place(index);
-        self.0.get(chunk)?.get()?.get(at)
+        let chunk = if chunk == 0 { &self.first } else { self.more.get()?.get(chunk - 1)? };
+        chunk.get()?.get(at)
     }
 
     /// The value at `index`, made if need be.
     ///
     /// # Panics
-    /// When `index` is 2^27 or more.
+    /// When `index` is 2^27 - 1 or more.
     pub(super) fn make(&self, index: usize) -> &V {
         let (chunk, at) = Self::place(index);
-        let values = self.0[chunk].get_or_init(|| (0..FIRST << chunk).map(|_| V::default()).collect());
-        &values[at]
+        let values = if chunk == 0 { &self.first } else { &self.more[chunk - 1] };
+        &values.get_or_init(|| (0..FIRST << chunk).map(|_| V::default()).collect())[at]
     }
 }
 

@@ -86,7 +86,7 @@ impl<T: Send + Sync + 'static> Body<T> {
         let (end, floor, capacity) = (self.end(), self.floor_seq(), self.capacity().get());
         let room = |gate: &Gate| gate.room(end, floor, capacity).0;
         self.gates.read(|gates| {
-            if let Some(gate) = self.promise.narrowest.one_of_many(gates).filter(|gate| room(gate) == 0) {
+            if let Some(gate) = self.producing.promise.narrowest.one_of_many(gates).filter(|gate| room(gate) == 0) {
                 return Some((gate.clone(), 0));
             }
             let mut tightest: Option<(&Shared, u64)> = None;

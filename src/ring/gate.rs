@@ -12,7 +12,7 @@ use crate::ring::tail::Tail;
 use crate::seq::{Seq, Stamped};
 use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::sync::atomic::{AtomicBool, AtomicU64};
-use crate::sync::{Arc, CachePadded, explore};
+use crate::sync::{Arc, explore};
 use std::num::NonZeroU64;
 
 /// What a cursor holds producers back by.
@@ -52,9 +52,11 @@ impl Gating {
 ///
 /// Epochs count modulo 2^24, offsets modulo 2^40: a commit that was delayed over exactly 2^24 takeovers, or 2^40
 /// records, would be mistaken for a fresh one.
+/// All of it is written by who has the cursor, and read by producers, together.
 #[derive(Debug)]
+#[repr(align(64))]
 pub struct Gate {
-    word: CachePadded<AtomicU64>,
+    word: AtomicU64,
     tail: Arc<Tail>,
     tag: u64,
     /// Its number in the order in which they came in.
@@ -78,7 +80,7 @@ impl Gate {
         let [word, hand] = std::array::from_fn(|_| AtomicU64::new(Stamped::new(at, 0).word()));
         let [lifted, lifted_to] = std::array::from_fn(|_| AtomicU64::new(0));
         let gone = AtomicBool::new(false);
-        Self { word: CachePadded::new(word), tail, tag, number, gating, hand, lifted, lifted_to, gone }
+        Self { word, tail, tag, number, gating, hand, lifted, lifted_to, gone }
     }
 
     /// Its number in the order in which they came into its ring.

@@ -25,7 +25,7 @@ impl<T: Send + Sync + 'static> Body<T> {
     #[inline(always)]
     pub(super) fn granted(&self) -> Stamped {
         // ORD(granted:A) Acquire: what groups did before the commits that made the room. Pairs with ORD(raise:B).
-        Stamped::from_word(self.promise.granted.load(Acquire))
+        Stamped::from_word(self.producing.promise.granted.load(Acquire))
     }
 
     /// Promises room for `count` records from the tail `nth` on, or for more of them, as far as the gates allow.
@@ -36,7 +36,7 @@ impl<T: Send + Sync + 'static> Body<T> {
         loop {
             // ORD(raise:A) Acquire: a join whose stamp is in the word has put its gate on the list. Pairs
             // with ORD(stamp:A).
-            let granted = Stamped::from_word(self.promise.granted.load(Acquire));
+            let granted = Stamped::from_word(self.producing.promise.granted.load(Acquire));
             if self.tail.is_sealed() {
                 return Err(Why::Sealed);
             }
@@ -53,7 +53,7 @@ impl<T: Send + Sync + 'static> Body<T> {
             // ORD(raise:B) AcqRel: Release: what the gates showed, for whoever claims under the promise; pairs
             // with ORD(granted:A). Acquire: keeps the chain of stamps whole; pairs with ORD(stamp:A).
             // Relaxed on failure: somebody joined, sought or raised; we look at everything again.
-            if self.promise.granted.compare_exchange(granted.word(), raised.word(), AcqRel, Relaxed).is_ok() {
+            if self.producing.promise.granted.compare_exchange(granted.word(), raised.word(), AcqRel, Relaxed).is_ok() {
                 let before = self.tail.nth(granted.widen(self.tail.seq(nth)));
                 if before / LOOK_BACK != (nth + upto) / LOOK_BACK && (self.sheds() || self.pages.overwrites()) {
                     self.lift_those_far_behind(nth);
@@ -75,7 +75,7 @@ impl<T: Send + Sync + 'static> Body<T> {
     fn allowed(&self, granted: Stamped, nth: u64, count: u64) -> u64 {
         let (here, capacity, floor) = (self.tail.seq(nth), self.geometry.capacity(), self.floor_seq());
         let wanted = (count, capacity.eighth());
-        let narrowest = &self.promise.narrowest;
+        let narrowest = &self.producing.promise.narrowest;
         self.gates.read(|gates| narrowest.allowed(gates, granted, (here, floor), capacity.get(), wanted))
     }
 
@@ -94,8 +94,8 @@ impl<T: Send + Sync + 'static> Body<T> {
         explore();
         // ORD(stamp:A) AcqRel: Release: our gate on the list, or where it was moved to, before the stamp; pairs
         // with ORD(raise:A). Acquire: we go on with the chain of those before us; pairs with ORD(raise:B).
-        let granted = Stamped::from_word(self.promise.granted.fetch_add(Stamped::ONE_STAMP, AcqRel));
-        self.promise.narrowest.forget(granted);
+        let granted = Stamped::from_word(self.producing.promise.granted.fetch_add(Stamped::ONE_STAMP, AcqRel));
+        self.producing.promise.narrowest.forget(granted);
         self.tail.nth(granted.widen(self.tail.end_seq()))
     }
 

@@ -210,6 +210,13 @@ impl Promise {
     }
 }
 
+/// What nobody but producers touches, and nearly always one of them.
+#[derive(Debug)]
+struct Producing {
+    bias: Bias,
+    promise: Promise,
+}
+
 /// Pages beyond those in the table that a ring has from the start.
 const SPARES: usize = 2;
 
@@ -220,21 +227,20 @@ pub struct Ring<T>(Arc<Body<T>>);
 pub struct Body<T> {
     geometry: Geometry,
     tail: Arc<Tail>,
-    bias: CachePadded<Bias>,
-    promise: CachePadded<Promise>,
+    producing: CachePadded<Producing>,
     /// Positions below it are gone; see `floor`.
     floor: CachePadded<AtomicU64>,
     lossy: bool,
     aged: bool,
     /// Whether it is a prompt one, and has records that care.
     prompt: bool,
-    table: Table,
+    table: CachePadded<Table>,
     pages: Pages<T>,
     holds: Holds,
     gates: EpochCell<Gates>,
     joining: Mutex<Joining>,
     exclusive_taken: AtomicBool,
-    lines: Lines,
+    lines: Option<Box<Lines>>,
 }
 
 impl<T: Send + Sync + 'static> Ring<T> {
@@ -251,19 +257,18 @@ impl<T: Send + Sync + 'static> Ring<T> {
         let body = Body {
             geometry,
             tail: Arc::new(Tail::new(producers, first)),
-            bias: CachePadded::new(Bias::new(producers)),
-            promise: CachePadded::new(Promise::new(first)),
+            producing: CachePadded::new(Producing { bias: Bias::new(producers), promise: Promise::new(first) }),
             floor: CachePadded::new(AtomicU64::new(0)),
             lossy,
             aged,
             prompt: options.prompt,
-            table: Table::new(geometry.pages()),
+            table: CachePadded::new(Table::new(geometry.pages())),
             pages: Pages::new(geometry.pages() + spares, geometry.slots(), options)?,
             holds: Holds::new(),
             gates: EpochCell::new(Gates::default()),
             joining: Mutex::new(Joining::default()),
             exclusive_taken: AtomicBool::new(false),
-            lines: Lines::new(),
+            lines: options.prompt.then(Box::default),
         };
         Ok(Arc::new(Self(Arc::new(body))))
     }
@@ -316,7 +321,7 @@ impl<T: Send + Sync + 'static> Body<T> {
     pub(crate) fn skip_to(&self, nth: u64) {
         self.tail.finish(nth);
         let granted = self.granted().at(self.tail.seq(nth));
-        self.promise.granted.store(granted.word(), Relaxed);
+        self.producing.promise.granted.store(granted.word(), Relaxed);
     }
 
     /// One past the last offset claimed (shared producers) or published (an exclusive one, or the one thread that publishes
@@ -337,7 +342,7 @@ impl<T: Send + Sync + 'static> Body<T> {
     /// Shared producers claim by exchange from now on, even where there is one thread only. Waits for a publish that is
     /// under way on the thread that had the ring to itself.
     pub fn share(&self) {
-        self.bias.share();
+        self.producing.bias.share();
     }
 
     /// True once sealed.

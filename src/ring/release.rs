@@ -118,8 +118,8 @@ pub(super) struct Lines {
     furthest: AtomicU64,
 }
 
-impl Lines {
-    pub(super) fn new() -> Self {
+impl Default for Lines {
+    fn default() -> Self {
         let word = |value| CachePadded::new(AtomicU64::new(value));
         Self { front: word(0), late: word(ALL), furthest: AtomicU64::new(0) }
     }
@@ -217,14 +217,12 @@ impl<T> Body<T> {
     /// `count` records from `first` on have been published. If nobody will ever come past them, they are dropped.
     #[inline]
     pub fn published(&self, first: Seq, count: u64) {
-        if !self.prompt {
-            return;
-        }
+        let Some(lines) = &self.lines else { return };
         explore();
         // ORD(published:C) SeqCst: the marks before `late`. Pairs with ORD(sweep:A).
         light_barrier();
         // ORD(late:A) Relaxed: either we see it raised, or who raised it, behind its heavy barrier, sees our marks.
-        if self.tail.nth(first) < self.lines.late.load(Relaxed) {
+        if self.tail.nth(first) < lines.late.load(Relaxed) {
             self.release_range(first, count);
         }
     }
@@ -257,9 +255,7 @@ impl<T> Body<T> {
     /// The same after cursors came, left or were moved: all pages, and those who are late are told so.
     #[cold]
     pub fn sweep(&self) {
-        if !self.prompt {
-            return;
-        }
+        let Some(lines) = &self.lines else { return };
         self.past();
         // Of many, one who stands far back: all from there on is released when he comes past it, and `late` may be too high.
         let (bound, sure) = match self.far_back() {
@@ -267,7 +263,7 @@ impl<T> Body<T> {
             None => (self.lowest_of_all(), true),
         };
         // ORD(late:B) Relaxed: before the marks are read by the barrier pair.
-        self.lines.late.fetch_max(bound, Relaxed);
+        lines.late.fetch_max(bound, Relaxed);
         // ORD(sweep:A) SeqCst: `late` before the marks. Pairs with ORD(published:C).
         heavy_barrier();
         let kept_before = |physical| self.pages.kept_from(physical).is_some_and(|from| from < bound);
@@ -282,13 +278,13 @@ impl<T> Body<T> {
 
     /// Releases what lies on a page below `low`; false if it met a record there that is not published yet.
     fn release_page(&self, physical: u16, low: u64) -> bool {
-        let Some(from) = self.pages.kept_from(physical) else { return true };
+        let (Some(lines), Some(from)) = (&self.lines, self.pages.kept_from(physical)) else { return true };
         let limit = low.min(self.geometry.page_end(from));
         if limit <= from {
             return true;
         }
         // ORD(front:A) Relaxed: before the cursors are read again by the fence.
-        self.lines.front.fetch_max(limit, Relaxed);
+        lines.front.fetch_max(limit, Relaxed);
         explore();
         // ORD(release_page:A) SeqCst: the cursors that made the limit, and `front`, before the second look at the cursors
         // and the look at the hands. Pairs with ORD(in_hand:A), ORD(come_in:A), ORD(past:A).
@@ -315,8 +311,8 @@ impl<T> Body<T> {
 
     /// The lowest cursor; without any, the end. `None`: somebody stands at `from` or before.
     fn lowest_above(&self, from: Option<u64>) -> Option<u64> {
-        let (end, place) = (self.tail.end(), self.place_of());
-        self.gates.read(|gates| match gates.lowest_above(from, &self.lines.furthest, place) {
+        let (lines, end, place) = (self.lines.as_ref()?, self.tail.end(), self.place_of());
+        self.gates.read(|gates| match gates.lowest_above(from, &lines.furthest, place) {
             ControlFlow::Continue(low) => Some(low.unwrap_or(end)),
             ControlFlow::Break(()) => None,
         })
@@ -328,33 +324,34 @@ impl<T> Body<T> {
 
     /// Where one of many cursors stands that stood far back when somebody looked.
     fn far_back(&self) -> Option<u64> {
-        let place = self.place_of();
-        self.gates.read(|gates| gates.far_back(&self.lines.furthest).map(|gate| place(gate)))
+        let (lines, place) = (self.lines.as_ref()?, self.place_of());
+        self.gates.read(|gates| gates.far_back(&lines.furthest).map(|gate| place(gate)))
     }
 
     /// A cursor has been put on the list: where nobody comes in below.
     pub(super) fn come_in(&self) -> Seq {
-        if self.prompt {
-            explore();
-            // ORD(come_in:A) SeqCst: our cursor on the list before `front`. Pairs with ORD(release_page:A).
-            fence(SeqCst);
-        }
+        let Some(lines) = &self.lines else { return self.tail.seq(0) };
+        explore();
+        // ORD(come_in:A) SeqCst: our cursor on the list before `front`. Pairs with ORD(release_page:A).
+        fence(SeqCst);
         // ORD(front:B) Relaxed: see the fence.
-        self.tail.seq(self.lines.front.load(Relaxed))
+        self.tail.seq(lines.front.load(Relaxed))
     }
 
     /// Somebody listens, from `at` on.
     pub(super) fn listen(&self, at: Seq) {
-        if self.prompt {
+        if let Some(lines) = &self.lines {
             // ORD(late:D) Relaxed: a publisher that has seen the old value finds our cursor.
-            let _ = self.lines.late.compare_exchange(ALL, self.tail.nth(at), Relaxed, Relaxed);
+            let _ = lines.late.compare_exchange(ALL, self.tail.nth(at), Relaxed, Relaxed);
         }
     }
 
     /// Nobody listens any more. Under the lock under which cursors come and go; a sweep follows.
     pub(super) fn nobody_listens(&self) {
-        // ORD(late:C) Relaxed: the sweep has the barrier.
-        self.lines.late.store(ALL, Relaxed);
+        if let Some(lines) = &self.lines {
+            // ORD(late:C) Relaxed: the sweep has the barrier.
+            lines.late.store(ALL, Relaxed);
+        }
     }
 
     /// The reader whose hand has just shown where it is: its hand is seen, or it sees what was done without it.

@@ -119,7 +119,7 @@ impl<T: Send + Sync + 'static> Body<T> {
     #[inline(always)]
     fn claim<P>(&self, count: u64, find: impl Fn(u64) -> Result<Option<P>, Why>) -> Result<Claim<P>, Why> {
         loop {
-            let stand = self.bias.stand();
+            let stand = self.producing.bias.stand();
             let granted = self.granted();
             let Look::Open(nth) = self.tail.look() else { return Err(Why::Sealed) };
             if self.room(granted, nth) < count {
@@ -129,7 +129,7 @@ impl<T: Send + Sync + 'static> Body<T> {
             // Before the claim (inv. 4): found after it, it might already be another page.
             let Some(pages) = find(nth)? else { continue };
             let won = match stand {
-                Stand::Owner(hand) => self.bias.enter(hand),
+                Stand::Owner(hand) => self.producing.bias.enter(hand),
                 Stand::Shared => self.tail.claim(nth, count),
             };
             if won {
@@ -144,7 +144,7 @@ impl<T: Send + Sync + 'static> Body<T> {
     fn finish<P>(&self, claim: &Claim<P>) -> Seq {
         if let Stand::Owner(hand) = claim.stand {
             self.tail.finish(claim.nth + claim.count);
-            self.bias.leave(hand);
+            self.producing.bias.leave(hand);
         }
         self.tail.seq(claim.nth)
     }

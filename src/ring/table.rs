@@ -3,9 +3,9 @@
 
 use crate::sync::atomic::AtomicU64;
 use crate::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use crate::sync::{CachePadded, explore};
+use crate::sync::explore;
 
-/// One entry per place, each in a line of its own (there are 2 to 10).
+/// One entry per place, side by side (there are 2 to 10): one changes with each page.
 ///
 /// ```text
 ///   63                              16 15          0
@@ -18,9 +18,9 @@ use crate::sync::{CachePadded, explore};
 /// entry that is unchanged was never changed.
 #[derive(Debug)]
 pub(super) struct Table {
-    entries: Box<[CachePadded<AtomicU64>]>,
+    entries: Box<[AtomicU64]>,
     /// A copy of the newest entry, or of one that was the newest a moment ago: it spares producers the division.
-    newest: CachePadded<AtomicU64>,
+    newest: AtomicU64,
 }
 
 /// What the table says about a page.
@@ -37,7 +37,7 @@ pub(super) enum Found {
 impl Table {
     pub(super) fn new(places: usize) -> Self {
         // Nothing lies there, as page i - N: what comes before the first page of place i.
-        let before = |place: u64| CachePadded::new(AtomicU64::new(place.wrapping_sub(places as u64) << 16));
+        let before = |place: u64| AtomicU64::new(place.wrapping_sub(places as u64) << 16);
         Self { entries: (0..places as u64).map(before).collect(), newest: before(places as u64 - 1) }
     }
 

@@ -16,7 +16,7 @@
 //! | word      | written by                                        | read by                              |
 //! |-----------|---------------------------------------------------|--------------------------------------|
 //! | `list`    | waiters and wakers, under its lock                | the same                             |
-//! | `waiters` | whoever changed the list, still under the lock    | publishers, without it (own line)    |
+//! | `waiters` | whoever changed the list, still under the lock    | publishers, without it               |
 //! | a bell    | wakers, in `sleeper`; cleared by its owner        | its owner                            |
 //!
 //! # Invariants
@@ -63,10 +63,14 @@ pub enum Wake {
     All,
 }
 
-/// Something that happens again and again, and those who wait for it.
+/// Something that happens again and again, and those who wait for it. In lines of its own, all of it: who changes the list
+/// changes what publishers read.
 #[derive(Debug)]
-pub struct Event {
-    waiters: CachePadded<AtomicU32>,
+pub struct Event(CachePadded<Body>);
+
+#[derive(Debug)]
+struct Body {
+    waiters: AtomicU32,
     wake: Wake,
     list: Mutex<List>,
 }
@@ -106,7 +110,7 @@ impl Waiter {
 impl Event {
     /// An event nobody waits for yet.
     pub fn new(wake: Wake) -> Self {
-        Self { waiters: CachePadded::new(AtomicU32::new(0)), wake, list: Mutex::new(List::default()) }
+        Self(CachePadded::new(Body { waiters: AtomicU32::new(0), wake, list: Mutex::new(List::default()) }))
     }
 
     /// Says that it happened: call it after the store that a waiter's look would see. Costs one load if nobody waits.
@@ -114,7 +118,7 @@ impl Event {
     pub fn notify(&self) {
         light_barrier();
         // ORD(notify:A) Relaxed: after the data, by the barrier above. Pairs with ORD(relist:A).
-        if self.waiters.load(Ordering::Relaxed) != 0 {
+        if self.0.waiters.load(Ordering::Relaxed) != 0 {
             self.notify_waiters();
         }
     }
@@ -158,7 +162,7 @@ impl Event {
     #[cold]
     #[inline(never)]
     fn notify_waiters(&self) {
-        match self.wake {
+        match self.0.wake {
             Wake::One => self.notify_next(0),
             Wake::All => self.notify_range(0),
         }
@@ -204,12 +208,12 @@ impl Event {
     }
 
     pub(super) fn wakes_all(&self) -> bool {
-        self.wake == Wake::All
+        self.0.wake == Wake::All
     }
 
     /// Hands a notification on to the next behind `ticket`.
     pub(super) fn pass_on(&self, ticket: u64) {
-        if self.wake == Wake::One {
+        if self.0.wake == Wake::One {
             self.notify_next(ticket + 1);
         }
     }
@@ -235,11 +239,11 @@ impl Event {
     fn relist(&self, list: &List) {
         let waiting = u32::try_from(list.entries.len()).unwrap_or(u32::MAX);
         // ORD(relist:A) Relaxed: before the look, by the heavy barrier after every arm. Pairs with ORD(notify:A).
-        self.waiters.store(waiting, Ordering::Relaxed);
+        self.0.waiters.store(waiting, Ordering::Relaxed);
     }
 
     fn lock(&self) -> MutexGuard<'_, List> {
-        lock(&self.list)
+        lock(&self.0.list)
     }
 }
 
