@@ -161,7 +161,7 @@ impl Cell {
                 continue;
             }
             match task.step(lane, turn) {
-                Step::Worked { more: true, .. } => {
+                Step::Worked { more: some, .. } if some || (link.source.is_armed() && task.ready(lane)) => {
                     // ORD(cell_due:C) Relaxed: as cell_due:A.
                     link.due.store(true, Relaxed);
                     more = true;

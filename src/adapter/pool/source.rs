@@ -20,6 +20,7 @@
 //!    is left.
 //! 2. Who arms it looks at the lanes after that, behind a barrier: idle ones that find something are queued, and those that
 //!    run are run again. So what was published before it was armed is seen by a step, and what comes after wakes it.
+//!    A step that handed a failed record over again ends without a new look: so if it is armed by then, whoever stepped looks.
 //! 3. It falls asleep before its lanes are asked whether they want data; who has stepped one looks whether it is asleep after
 //!    that. Both take the task's lock in between, so of the two not both miss the other side.
 //!
@@ -156,6 +157,12 @@ impl Source {
         let list = self.list();
         let some = list.lanes.iter().filter(|entry| is(&entry.cell, entry.lane)).map(|entry| entry.cell.clone());
         (some.collect(), list.lanes.len())
+    }
+
+    /// Whether nobody but a publisher has it queued.
+    #[inline]
+    pub(super) fn is_armed(&self) -> bool {
+        self.is(State::Armed)
     }
 
     /// A lane of it was stepped. True: it is to be [armed](arm).
