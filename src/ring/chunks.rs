@@ -77,6 +77,6 @@ mod tests {
         assert!(chunks.get(0).is_none() && chunks.get(usize::MAX / 2).is_none());
         chunks.make(20).store(7, std::sync::atomic::Ordering::Relaxed);
         assert_eq!(chunks.get(20).unwrap().load(std::sync::atomic::Ordering::Relaxed), 7);
-        assert!(chunks.get(0).is_none() && chunks.get(8).is_some());
+        assert!(chunks.get(0).is_none() && chunks.get(14).is_none() && chunks.get(15).is_some());
     }
 }
