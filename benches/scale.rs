@@ -1,5 +1,5 @@
 //! What a subscription costs, in bytes and in time, when there are many: `scale [topics|groups] [polled|pushed] [COUNT..]`,
-//! `scale churn [COUNT]`.
+//! `scale churn [COUNT]`, `scale idle [COUNT..]`.
 //!
 //! Two shapes: so many topics of one subscription each, and one topic with so many subscriptions; a subscription is a group
 //! of one member, with nothing published. Members are consumers (`polled`), or handlers on an executor that steps nobody by
@@ -9,9 +9,10 @@
 #![forbid(unsafe_code)]
 
 use std::alloc::System;
-use std::time::Instant;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
-use ringlog::{Broker, Consumer, Group, GroupConfig, Manual, Member, Topic, TopicConfig};
+use ringlog::{Broker, Consumer, Group, GroupConfig, Manual, Member, Pool, Topic, TopicConfig};
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 
 #[global_allocator]
@@ -112,6 +113,31 @@ fn groups(count: usize, manual: Option<&Manual>) {
     each("groups: delete group", count, |_| groups.pop().map(|group| group.delete()));
 }
 
+/// Processor time of all threads, as the system counts it.
+fn processor() -> Duration {
+    let threads = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    let spent =
+        |path: PathBuf| std::fs::read_to_string(path.join("schedstat")).ok()?.split(' ').next()?.parse::<u64>().ok();
+    Duration::from_nanos(threads.filter_map(|thread| spent(thread.path())).sum())
+}
+
+/// What members of a pool cost that have nothing to do, for a minute.
+fn idle(count: usize) {
+    const SPAN: Duration = Duration::from_secs(60);
+    let (broker, pool) = (Broker::new(), Pool::new());
+    let member = |n: usize| {
+        let topic = broker.create_topic(&format!("t{n}"), settings()).expect("a topic");
+        group(&topic, "g").member("m").run(&pool).subscribe(|_| ()).expect("a member")
+    };
+    let members: Vec<Member<u64>> = (0..count).map(member).collect();
+    std::thread::sleep(Duration::from_secs(3)); // threads that are not needed any more end
+    let before = processor();
+    std::thread::sleep(SPAN);
+    let spent = (processor() - before).as_secs_f64() / SPAN.as_secs_f64();
+    println!("idle: {count:>7} members of a pool, {:.4} % of a processor", spent * 100.0);
+    drop(members);
+}
+
 /// Makes and deletes a topic, its group and its subscription over and over, and says what is in use now and then.
 fn churn(count: usize) {
     let broker = Broker::new();
@@ -146,6 +172,10 @@ fn main() {
     let counts: Vec<usize> = arguments.iter().filter_map(|argument| argument.parse().ok()).collect();
     if has("churn") {
         return churn(counts.first().copied().unwrap_or(1_000_000));
+    }
+    if has("idle") {
+        let counts = if counts.is_empty() { &[1, 100_000] } else { &*counts };
+        return counts.iter().copied().for_each(idle);
     }
     let counts = if counts.is_empty() { COUNTS.to_vec() } else { counts };
     for pushed in [false, true] {
