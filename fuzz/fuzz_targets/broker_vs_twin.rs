@@ -13,6 +13,8 @@ mod loss;
 mod model;
 #[path = "../../tests/twin/ops.rs"]
 mod ops;
+#[path = "../../tests/twin/own.rs"]
+mod own;
 #[path = "../../tests/twin/parts.rs"]
 mod parts;
 #[path = "../../tests/twin/real.rs"]

@@ -15,6 +15,8 @@
 //! | ahead:A  | ahead, store  | Relaxed | before the pop; who misses it saw the queue as it was before the cursor was moved |
 //! | ahead:B  | ahead, store  | Relaxed | as above, after the take                                        |
 //! | ahead:D  | ahead, store  | Relaxed | as above                                                        |
+//! | ahead:E  | ahead, store  | Relaxed | before the pop, as ahead:A                                      |
+//! | ahead:F  | ahead, store  | Relaxed | it has been counted since before the pop, but for what was in hand |
 //! | ahead:C  | ahead, load   | Relaxed | compared only                                                   |
 #![forbid(unsafe_code)]
 
@@ -60,7 +62,7 @@ pub struct Newest<T> {
     /// When what waits in the queue was published: the nth that was put there in place n modulo their number. Empty where
     /// records have no times.
     times: Box<[AtomicU64]>,
-    /// How many of those that wait stand before the queue, and not in it.
+    /// How many stand before the queue and wait: all but the one that is in hand. Or one more, for a moment.
     ahead: AtomicU64,
     /// What was there when the group was closed.
     left: OnceLock<Vec<Waiting<T>>>,
@@ -140,18 +142,21 @@ impl<T: Send + Sync + 'static> Newest<T> {
             let found = {
                 let mut front = lock(&self.front);
                 let found = front.waiting.pop_front();
-                if found.is_some() && front.waiting.is_empty() {
-                    // ORD(ahead:B) Relaxed: it does not wait any more.
-                    self.ahead.store(0, Relaxed);
-                }
-                match found {
+                let found = match found {
                     None if log.shown().precedes(*front.upto.get_or_insert_with(|| log.end())) => return Found::NotYet,
                     None => {
                         front.upto = None;
+                        // ORD(ahead:E) Relaxed: before the pop, as ahead:A.
+                        self.ahead.store(1, Relaxed);
                         front.pop(&self.queue)
                     }
                     found => found,
-                }
+                };
+                // What does not come next does not go into a handler's hands now.
+                let waits = found.as_ref().is_some_and(|waiting| waiting.at != next);
+                // ORD(ahead:B) Relaxed: what is handed over does not wait any more.
+                self.ahead.store(front.waiting.len() as u64 + u64::from(waits), Relaxed);
+                found
             };
             match found {
                 None => return Found::Nothing,
@@ -168,9 +173,14 @@ impl<T: Send + Sync + 'static> Newest<T> {
         !front.waiting.is_empty() || log.has_undone() || (decided && (!self.queue.is_empty() || next.precedes(shown)))
     }
 
-    /// It waits again, before all others.
-    pub fn put_back(&self, waiting: Waiting<T>) {
-        lock(&self.front).waiting.push_front(waiting);
+    /// It comes before all others: `in_hand`, because it has failed and is tried again, or waits as they do.
+    pub fn put_back(&self, waiting: Waiting<T>, in_hand: bool) {
+        {
+            let mut front = lock(&self.front);
+            front.waiting.push_front(waiting);
+            // ORD(ahead:F) Relaxed: what has been counted already where it was not in hand, as it was not taken out.
+            self.ahead.store(front.waiting.len() as u64 - u64::from(in_hand), Relaxed);
+        }
         if self.door.is_shut() {
             self.empty();
         }
@@ -236,15 +246,13 @@ impl<T: Send + Sync + 'static> Newest<T> {
             gone.extend(before);
             // ORD(ahead:A) Relaxed: before the pop. Until we are through, one more is counted than waits, and no room is found
             // that was not there before.
-            self.ahead.store(u64::from(behind.is_empty()), Relaxed);
+            self.ahead.store((behind.len() as u64).max(1), Relaxed);
             while behind.is_empty() {
                 let Some(waiting) = front.pop(&self.queue) else { break };
                 if waiting.at.precedes(to) { gone.push(waiting) } else { behind.push_back(waiting) }
             }
-            if behind.is_empty() {
-                // ORD(ahead:D) Relaxed: nothing stands there.
-                self.ahead.store(0, Relaxed);
-            }
+            // ORD(ahead:D) Relaxed: so many stand there, and none is in hand any more.
+            self.ahead.store(behind.len() as u64, Relaxed);
             front.waiting = behind;
         }
         gone.into_iter().for_each(|waiting| self.done_with(waiting));

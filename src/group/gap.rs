@@ -4,6 +4,7 @@
 use super::Group;
 use super::contain::contain;
 use super::lane::{Held, Lane};
+use super::overflow::is_in_hand;
 use super::word::Word;
 use crate::log;
 use crate::sync::Arc;
@@ -74,6 +75,8 @@ pub(super) fn behind<T: Send + Sync + 'static>(
     gap: log::Gap,
     most: usize,
 ) -> Option<usize> {
+    // Of what was in hand and is gone, the group's own rule was not asked what comes next.
+    let unasked = lane.own.is_some() && is_in_hand(held);
     let mut len = held.reach(gap.to, most);
     if !lane.pass(held.epoch, &gap) {
         held.resync(&lane.gate);
@@ -89,7 +92,7 @@ pub(super) fn behind<T: Send + Sync + 'static>(
     group.tell(lane.partition, &gap);
     // What lies behind a gap that was found by reading may have a later one of its key: that is to be asked first.
     let chosen = held.conflater.as_ref().is_none_or(|conflater| conflater.chose(gap.to));
-    (len > 0 && chosen && !lane.word.differs(seen)).then_some(len)
+    (len > 0 && chosen && !unasked && !lane.word.differs(seen)).then_some(len)
 }
 
 /// Who wants to hear of an event: user code, run under no lock.

@@ -93,7 +93,7 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> MemberTask<T, D> {
         };
         let at = waiting.at;
         if held.next.precedes(at) {
-            newest.put_back(waiting);
+            newest.put_back(waiting, false);
             lane.go_over_gone(group, held, at);
             return Ran::Stopped(0);
         }
@@ -117,7 +117,7 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> MemberTask<T, D> {
         if at.precedes(held.next) {
             newest.done_with(waiting);
         } else {
-            newest.put_back(waiting);
+            newest.put_back(waiting, held.next == at && held.failures > 0);
         }
         ran
     }

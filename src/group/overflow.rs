@@ -301,6 +301,11 @@ impl<T> GroupConfig<T> {
     }
 }
 
+/// Whether the next record is in hand still, by itself or with others of its batch: then it does not wait.
+pub(super) fn is_in_hand<T>(held: &Held<T>) -> bool {
+    held.failures > 0 || held.next.precedes(held.single_until)
+}
+
 impl<T: Send + Sync + 'static> Lane<T> {
     /// Where the oldest record is that may still wait, for a group that passes over others; `from`: behind what is in hand.
     pub(super) fn line(&self, from: Seq, end: Seq) -> Option<Seq> {
@@ -320,8 +325,8 @@ impl<T: Send + Sync + 'static> Lane<T> {
     #[inline]
     pub(super) fn own_gap(&self, held: &mut Held<T>) -> Option<log::Gap> {
         let own = self.own.as_ref()?;
-        if held.failures > 0 || held.next.precedes(held.single_until) {
-            return None; // it is in hand still, by itself or with others of its batch
+        if is_in_hand(held) {
+            return None;
         }
         if own.is_by_key() { self.conflate(held) } else { self.over_the_line(held.next) }
     }

@@ -1,7 +1,7 @@
 //! The twin on its own: it has to keep the promises before it may judge anybody.
 
 use crate::model::Twin;
-use crate::ops::{Act, From, Keep, Setup, To};
+use crate::ops::{Act, From, Keep, Rule, Setup, To};
 use crate::parts::{Answer, Call, Gap, Group};
 
 fn plain(partitions: u32, capacity: u64, keep: Keep) -> Setup {
@@ -59,7 +59,7 @@ fn the_twin_keeps_a_backlog_or_nothing() {
     let mut backlog = twin(1, 2, Keep::Backlog);
     assert_eq!(backlog.publish(0, &[7, 8]), Answer::Stored { offset: 0, kept: true });
     assert_eq!(backlog.publish(0, &[9]), Answer::Full { limits: vec![None] });
-    backlog.add_group(0, From::Earliest);
+    backlog.add_group(0, From::Earliest, Rule::Topic);
     assert_eq!(backlog.publish(0, &[9]), Answer::Full { limits: vec![Some(0)] });
     assert_eq!(backlog.books(0).pending, 2);
     let mut unacked = twin(1, 2, Keep::Unacked);
@@ -72,7 +72,7 @@ fn the_twin_keeps_a_backlog_or_nothing() {
 #[test]
 fn the_twin_retries_then_buries_and_moves_on() {
     let mut twin = twin(1, 4, Keep::Recent);
-    twin.add_group(0, From::Earliest);
+    twin.add_group(0, From::Earliest, Rule::Topic);
     twin.publish(0, &[7, 8]);
     twin.groups.get_mut(&0).unwrap().members.push("m".into());
     twin.groups.get_mut(&0).unwrap().script(Act::Fail, 3);
@@ -92,7 +92,7 @@ fn the_twin_retries_then_buries_and_moves_on() {
 #[test]
 fn the_twin_clamps_seeks_and_books_them() {
     let mut twin = twin(1, 64, Keep::Recent);
-    twin.add_group(0, From::Earliest);
+    twin.add_group(0, From::Earliest, Rule::Topic);
     twin.publish(0, &[7, 8, 9]);
     assert_eq!(twin.seek(0, 0, To::Offset(u64::MAX)), 3);
     assert_eq!(twin.seek(0, 0, To::Offset(1)), 1);
@@ -121,14 +121,14 @@ fn the_twin_sheds_one_record_for_each_that_is_too_many() {
     twin.publish(0, &[7, 8]);
     assert_eq!(twin.publish(0, &[9]), Answer::Stored { offset: 2, kept: true });
     assert_eq!((twin.logs[0].earliest, twin.logs[0].dropped()), (1, 1), "no group: dropped");
-    twin.add_group(0, From::Earliest);
+    twin.add_group(0, From::Earliest, Rule::Topic);
     twin.group(0).members.push("m".into());
     assert_eq!(twin.called(&call(&twin, 1, 1, Act::Ack)), Ok(()));
     twin.publish(0, &[1, 2, 3].map(|n| n + 20)[..2]);
     assert_eq!((twin.logs[0].earliest, twin.logs[0].dropped()), (3, 2), "what was done is not dropped");
     let books = twin.books(0);
     assert_eq!((books.acked, books.skipped, books.pending), (1, 1, 2), "lost, though nobody has noticed");
-    let gap = Gap { group: 0, partition: 0, from: 2, to: 3, overwritten: 1, expired: 0 };
+    let gap = Gap { group: 0, partition: 0, from: 2, to: 3, overwritten: 1, expired: 0, dropped: 0, conflated: 0 };
     assert!(twin.lost(&Gap { to: 4, ..gap.clone() }).is_err());
     assert_eq!(twin.lost(&gap), Ok(()));
     assert!(twin.called(&call(&twin, 3, 1, Act::Ack)).is_err(), "it did not say what is missing before it");
@@ -139,7 +139,7 @@ fn the_twin_sheds_one_record_for_each_that_is_too_many() {
 #[test]
 fn the_twin_lets_go_of_what_is_strictly_too_old() {
     let mut twin = lossy(4, Some(10));
-    twin.add_group(0, From::Earliest);
+    twin.add_group(0, From::Earliest, Rule::Topic);
     twin.publish(0, &[7]);
     twin.advance(1);
     twin.publish(0, &[8, 9]);

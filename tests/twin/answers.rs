@@ -46,6 +46,7 @@ pub(crate) fn refusal(why: &PublishError<()>) -> Answer {
             let group = full.limiting.as_ref().map(|limiting| limiting.group[1..].parse().expect("a name we gave"));
             Answer::Full { limits: vec![group] }
         }
+        PublishError::TooMany { .. } => Answer::TooMany,
         PublishError::Closed { .. } => Answer::Closed,
         other => panic!("refused for a reason that cannot be: {other}"),
     }

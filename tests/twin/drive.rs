@@ -34,7 +34,7 @@ pub(crate) fn run(setup: [u8; 8], ops: &[[u8; 4]]) {
 }
 
 pub(crate) fn decode(setup: [u8; 8], ops: &[[u8; 4]]) -> (Setup, Vec<Op>) {
-    let (crew, setup) = (Op::crew(setup[3] / 3), Setup::decode(setup));
+    let (crew, setup) = (Op::crew(setup[3] / 3, setup[7]), Setup::decode(setup));
     let ops = crew.into_iter().chain(ops.iter().map(|raw| Op::decode(*raw, &setup))).collect();
     (setup, ops)
 }
@@ -105,6 +105,7 @@ impl Case {
     }
 
     fn published(&mut self, (at, real): (Option<u32>, Answer), partition: u32, serial: u64) -> Checked {
+        self.twin.stored_in = if matches!(real, Answer::Stored { .. }) { vec![partition] } else { Vec::new() };
         let twin = self.twin.publish(partition, &[serial]);
         same!(at.unwrap_or(partition), partition, "the partition");
         agree(&real, &twin)
@@ -113,6 +114,7 @@ impl Case {
     fn batch(&mut self, keys: &[Option<u8>]) -> Checked {
         let events: Vec<_> = keys.iter().map(|key| (self.real.next(), *key)).collect();
         let real = self.real.publish_batch(&events);
+        self.twin.stored_in = real.shares.iter().map(|share| share.0).collect();
         let twin = self.twin.publish_batch(&events);
         same!(&real.shares, &twin.shares, "what was stored of the batch {events:?}");
         let sorted = |stored: &Stored| {
@@ -176,11 +178,13 @@ impl Case {
     fn make(&mut self, group: u8, op: &Op) -> Checked {
         let exists = self.twin.groups.contains_key(&group);
         match op {
-            Op::AddGroup { from, .. } if !exists => {
-                let (real, twin) = (self.real.add_group(group, *from), self.twin.knows(*from));
-                same!(real, twin, "whether a group was made to start at {from:?}");
-                if twin {
-                    self.twin.add_group(group, *from);
+            Op::AddGroup { from, rule, .. } if !exists => {
+                let (real, twin) = (self.real.add_group(group, *from, *rule), self.twin.setup.takes(*rule, *from));
+                same!(real, twin, "whether a group {rule:?} was made to start at {from:?}");
+                self.twin.knows(*from);
+                match twin {
+                    Ok(()) => self.twin.add_group(group, *from, *rule),
+                    Err(why) => self.twin.note(why),
                 }
             }
             Op::DeleteGroup { .. } if exists => {
@@ -311,6 +315,8 @@ impl Case {
             let books = self.twin.books(*name);
             same!((left.acked(), left.dead(), left.lag()), (books.acked, books.dead, books.pending), "the account");
             same!((left.skipped(), left.expired()), (books.skipped, books.expired), "losses in the account");
+            let own = (left.dropped(), left.conflated());
+            same!(own, (books.dropped, books.conflated), "what its own rule cost, in the account");
             same!(left.letters, group.letters.len(), "letters in the account");
         }
         same!(account.groups.len(), self.twin.groups.len(), "groups in the account");
@@ -332,7 +338,11 @@ impl Case {
             self.twin.settle();
             self.twin.drop_what_is_lost(p);
             let log = &self.twin.logs[p as usize];
-            same!((seen.dropped, seen.expired), (log.dropped(), log.expired), "dropped and expired of partition {p}");
+            // What waits in a clone counts as dropped when it is overwritten, and no more once it is handled. At a close it depends
+            // on the members what becomes of what was in hand.
+            let free = self.twin.clones_waited || (self.twin.closed && self.twin.is_in_hand(p));
+            let dropped = if free { seen.dropped } else { log.dropped() };
+            same!((seen.dropped, seen.expired), (dropped, log.expired), "dropped and expired of partition {p}");
             same!((seen.blocked, seen.rejected), (0, log.rejected), "blocked and rejected of partition {p}");
         }
         for name in self.twin.groups.keys() {

@@ -2,12 +2,12 @@
 
 use crate::model::Twin;
 use crate::ops::Keep;
-use crate::parts::{Books, Call, Gap, Gone};
+use crate::parts::{Books, Call, Gap, Gone, Lane};
 
 impl Twin {
     /// The position of the slowest group of partition `p`, or of the topic's own gate.
     pub(crate) fn slowest(&self, p: u32) -> Option<u64> {
-        self.gates(p).iter().map(|(at, _)| *at).min()
+        self.positions(p, false).into_iter().min()
     }
 
     /// Every record that is too old goes, in every partition: strictly older than the topic allows, and from the front.
@@ -60,9 +60,12 @@ impl Twin {
 
     /// What was overwritten before some group had it done, or in hand, is dropped.
     pub(crate) fn drop_what_is_lost(&mut self, p: u32) {
+        if !self.setup.drops {
+            return;
+        }
         let log = &mut self.logs[p as usize];
         let lanes = self.groups.values().map(|group| &group.lanes[p as usize]);
-        let Some(slowest) = lanes.map(|lane| lane.cursor.max(lane.hand)).min() else { return };
+        let Some(slowest) = lanes.map(Lane::taken).min() else { return };
         for at in slowest as usize..log.earliest as usize {
             log.dropped[at] |= log.gone[at] == Some(Gone::Overwritten);
         }
@@ -74,7 +77,7 @@ impl Twin {
         let (log, lane) =
             (&self.logs[call.partition as usize], &self.groups[&call.group].lanes[call.partition as usize]);
         let len = call.serials.len() as u64;
-        if len < self.setup.capacity / 8 {
+        if len < self.setup.capacity / 8 || lane.rule.is_own() {
             return Ok(());
         }
         let (overwritten, expired) = log.missing(lane.cursor + len, log.earliest);
@@ -96,24 +99,28 @@ impl Twin {
         if let Some(why) = self.blocked(name, p) {
             return Err(format!("a loss was told though the lane {why}: {gap:?}"));
         }
-        let log = &self.logs[p as usize];
-        let lane = &self.groups[&name].lanes[p as usize];
-        if !lane.queue.is_empty() {
+        if !self.groups[&name].lanes[p as usize].queue.is_empty() {
             return Err(format!("a loss was told though a letter comes first: {gap:?}"));
         }
-        let (overwritten, expired) = log.missing(lane.cursor, log.earliest);
-        let want = Gap { group: name, partition: p, from: lane.cursor, to: log.earliest, overwritten, expired };
+        let want = self.gap_due(gap)?;
+        let Gap { overwritten, expired, dropped, conflated, .. } = want;
         if want != *gap || want.from >= want.to {
             return Err(format!("told was {gap:?}\n  but lost is {want:?}"));
         }
-        self.group(name).lanes[p as usize].hand = 0;
+        let lane = &mut self.group(name).lanes[p as usize];
+        let (again, singly) = (lane.tried > 0, lane.singly);
+        (lane.hand, lane.tried, lane.singly) = (0, 0, 0); // it is in nobody's hand any more
         self.drop_what_is_lost(p);
         let lane = &mut self.group(name).lanes[p as usize];
-        let again = lane.tried > 0;
+        lane.singly = singly;
         lane.books.skipped += overwritten;
         lane.books.expired += expired;
+        lane.books.dropped += dropped;
+        lane.books.conflated += conflated;
         (lane.cursor, lane.tried, lane.due) = (gap.to, 0, None);
-        lane.lost += overwritten + expired;
+        lane.lost += gap.to - gap.from;
+        self.note_many("dropped", dropped);
+        self.note_many("conflated", conflated);
         self.note("a gap");
         if again {
             self.note("lost between two attempts");

@@ -10,6 +10,7 @@ mod found;
 mod loss;
 mod model;
 mod ops;
+mod own;
 mod parts;
 mod real;
 
@@ -79,7 +80,7 @@ fn a_wake_up_that_gets_lost_is_found() {
 #[test]
 fn the_cases_reach_what_they_are_for() {
     let all = std::cell::RefCell::new(model::Census::new());
-    check_many(600, 7, |(setup, ops)| {
+    check_many(1_000, 7, |(setup, ops)| {
         let (setup, ops) = drive::decode(*setup, ops);
         let (_, census) = drive::play(&setup, &ops, |_| ()).unwrap_or_else(|said| panic!("{said}"));
         census.into_iter().for_each(|(what, times)| *all.borrow_mut().entry(what).or_default() += times);
@@ -117,6 +118,15 @@ fn the_cases_reach_what_they_are_for() {
         ("by time", 20),
         ("by time without times", 5),
         ("by the last few", 20),
+        ("passed over", 100),
+        ("dropped", 100),
+        ("conflated", 50),
+        ("full for a mailbox", 50),
+        ("a batch larger than may wait", 10),
+        ("start", 1),
+        ("too many", 5),
+        ("ages", 5),
+        ("never waits", 5),
     ];
     let missed: Vec<_> = all.iter().filter(|(what, least)| reached.get(what).is_none_or(|n| n < least)).collect();
     assert!(missed.is_empty(), "too rare: {missed:?}\nreached: {reached:#?}");

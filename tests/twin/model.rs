@@ -4,8 +4,8 @@
 //! executor says which lane it stepped and the handlers say what they were given; the twin says whether that was
 //! allowed and what it means. See `README.md` beside this file for what is free and what is exact.
 
-use crate::ops::{Act, BACKOFF_CAP, From, Keep, Setup, To};
-use crate::parts::{Answer, Books, Call, Group, Lane, Letter, Log, Stored, crc32};
+use crate::ops::{Act, BACKOFF_CAP, From, Keep, Rule, Setup, To};
+use crate::parts::{Answer, Books, Call, Gone, Group, Lane, Letter, Log, Stored, crc32};
 use std::collections::BTreeMap;
 
 pub(crate) type Census = BTreeMap<&'static str, u64>;
@@ -21,6 +21,10 @@ pub(crate) struct Twin {
     /// Who was called last, by group and partition.
     last: BTreeMap<(u8, u32), String>,
     pub(crate) now: u64,
+    /// Where the broker has just stored something: it may have been promised the room before what waits grew, by a move or a join.
+    pub(crate) stored_in: Vec<u32>,
+    /// There was a group whose records wait in clones.
+    pub(crate) clones_waited: bool,
     robin: u64,
 }
 
@@ -37,6 +41,8 @@ impl Twin {
             census: Census::new(),
             last: BTreeMap::new(),
             now: 0,
+            stored_in: Vec::new(),
+            clones_waited: false,
             robin: 0,
         }
     }
@@ -58,11 +64,30 @@ impl Twin {
         (number % u64::from(self.setup.partitions)) as u32
     }
 
-    /// The positions of the groups in partition `p`, each with its group, and the topic's own.
-    pub(crate) fn gates(&self, p: u32) -> Vec<(u64, Option<u8>)> {
-        let groups = self.groups.iter().map(|(name, group)| (group.lanes[p as usize].cursor, Some(*name)));
-        let base = self.logs[p as usize].base.map(|at| (at, None));
+    /// The positions of the groups in partition `p`, and the topic's own; or only of those that publishers wait for.
+    pub(crate) fn positions(&self, p: u32, gating: bool) -> Vec<u64> {
+        let lanes = self.groups.values().map(|group| &group.lanes[p as usize]);
+        let groups = lanes.filter(|lane| !gating || lane.rule.gates()).map(|lane| lane.cursor);
+        groups.chain(self.logs[p as usize].base).collect()
+    }
+
+    /// How much room the groups leave in partition `p`, each with its group, and the topic's own gate.
+    fn rooms(&self, p: u32) -> Vec<(u64, Option<u8>)> {
+        let (log, capacity) = (&self.logs[p as usize], self.setup.capacity);
+        let place = (log.end(), log.floor);
+        let room = |lane: &Lane| lane.room(place, capacity);
+        let groups = self.groups.iter().map(|(name, group)| (room(&group.lanes[p as usize]), Some(*name)));
+        let base = log.base.map(|at| (room(&Lane { cursor: at, ..Lane::default() }), None));
         groups.chain(base).collect()
+    }
+
+    /// How many records at most may wait for every group.
+    fn narrowest(&self) -> u64 {
+        let most = |group: &Group| match group.lanes[0].rule {
+            Rule::Block(most) => most,
+            _ => self.setup.capacity,
+        };
+        self.groups.values().map(most).min().unwrap_or(self.setup.capacity)
     }
 
     /// Stores all of a share in one partition, or none of it.
@@ -74,18 +99,27 @@ impl Twin {
         if count > capacity {
             return Answer::TooLarge;
         }
-        let gates = if self.setup.drops { Vec::new() } else { self.gates(p) };
-        let slowest = gates.iter().map(|(at, _)| *at).min();
-        let (offset, floor) = (self.logs[p as usize].end(), self.logs[p as usize].floor);
-        if slowest.is_some_and(|at| offset + count > at.max(floor) + capacity) {
-            // Who stands before what is too old limits no more than who stands behind it.
-            let least = slowest.max(Some(floor));
-            let limits = gates.iter().filter(|(at, _)| Some(*at) <= least).map(|(_, name)| *name).collect();
+        let rooms = if self.setup.drops { Vec::new() } else { self.rooms(p) };
+        let offset = self.logs[p as usize].end();
+        let least = rooms.iter().map(|(room, _)| *room).min().unwrap_or(u64::MAX);
+        let promised = self.stored_in.contains(&p) && offset + count <= self.logs[p as usize].promised;
+        if least < count && promised {
+            self.note("room that had been promised");
+        }
+        if least < count && !promised {
+            if count > 1 && self.narrowest() < count {
+                self.note("a batch larger than may wait");
+                return Answer::TooMany;
+            }
+            let limits: Vec<_> = rooms.iter().filter(|(room, _)| *room == least).map(|(_, name)| *name).collect();
             self.logs[p as usize].rejected += 1;
-            self.note("full");
+            let own = |name: &Option<u8>| name.is_some_and(|name| self.groups[&name].lanes[0].rule.is_own());
+            self.note(if limits.iter().all(own) { "full for a mailbox" } else { "full" });
             return Answer::Full { limits };
         }
         self.note("stored");
+        let log = &mut self.logs[p as usize];
+        log.promised = log.promised.max(offset.saturating_add(least.min(count.max(capacity / 8))));
         for serial in serials {
             let log = &mut self.logs[p as usize];
             log.serials.push(*serial);
@@ -95,6 +129,9 @@ impl Twin {
             if self.setup.drops {
                 self.shed(p);
             }
+        }
+        for at in offset..offset + count {
+            self.groups.values_mut().for_each(|group| group.lanes[p as usize].came(at));
         }
         Answer::Stored { offset, kept: self.setup.keep != Keep::Unacked || !self.groups.is_empty() }
     }
@@ -139,34 +176,39 @@ impl Twin {
     pub(crate) fn observe_earliest(&mut self, p: u32, seen: u64) -> Result<(), String> {
         let capacity = self.setup.capacity;
         self.forget_done(p);
-        let least = self.slowest(p);
+        let least = self.positions(p, true).into_iter().min();
         let log = &mut self.logs[p as usize];
         let (end, floor) = (log.end(), log.floor);
         let below = |end: u64| end.saturating_sub(capacity).max(log.earliest);
         let gated = |at: u64| least.map_or(at, |least| at.min(least.max(floor)));
         let (low, high) = match self.setup.keep {
             _ if self.setup.drops => (log.earliest, log.earliest),
-            Keep::Unacked => (log.earliest, log.earliest),
             _ => (below(end), gated(below(end + (capacity / 8).max(1)))),
         };
         if !(low..=high).contains(&seen) {
             return Err(format!("earliest of partition {p} is {seen}, promised is {low} to {high}"));
         }
+        for at in log.earliest..seen {
+            log.gone[at as usize].get_or_insert(Gone::Overwritten);
+        }
         log.earliest = seen;
         Ok(())
     }
 
-    pub(crate) fn add_group(&mut self, name: u8, from: From) {
+    pub(crate) fn add_group(&mut self, name: u8, from: From, rule: Rule) {
         let lanes = self.logs.iter_mut().map(|log| {
             (log.base, log.alone) = (None, None);
             let at = log.place(from);
-            Lane { cursor: at, start: at, ..Lane::default() }
+            Lane { cursor: at, start: at, rule, ..Lane::default() }
         });
         let lanes = lanes.collect();
+        self.clones_waited |= matches!(rule, Rule::Newest(_));
         self.groups.insert(name, Group { lanes, ..Group::default() });
     }
 
     pub(crate) fn delete_group(&mut self, name: u8) {
+        self.group(name).lanes.iter_mut().for_each(|lane| (lane.tried, lane.singly, lane.hand) = (0, 0, 0));
+        (0..self.setup.partitions).for_each(|p| self.drop_what_is_lost(p));
         let gone = self.groups.remove(&name);
         if self.groups.is_empty() && self.setup.keep != Keep::Unacked && self.setup.drops {
             let lanes = gone.iter().flat_map(|group| &group.lanes);
@@ -191,6 +233,9 @@ impl Twin {
 
     /// Moves a lane, forgetting its attempts, and says where it landed.
     pub(crate) fn seek(&mut self, name: u8, p: u32, to: To) -> u64 {
+        let lane = &mut self.group(name).lanes[p as usize];
+        (lane.tried, lane.singly) = (0, 0); // nothing is in hand any more
+        self.drop_what_is_lost(p);
         let log = &self.logs[p as usize];
         let at = log.place(to);
         let lane = &mut self.groups.get_mut(&name).expect("the group exists").lanes[p as usize];
@@ -200,6 +245,7 @@ impl Twin {
         lane.books.skipped += at.saturating_sub(lane.cursor) - expired;
         lane.books.expired += expired;
         (lane.cursor, lane.tried, lane.due, lane.singly, lane.lost) = (at, 0, None, 0, 0);
+        lane.reopen();
         self.note(if back { "replayed" } else { "skipped" });
         if expired > 0 {
             self.note("lost what was too old in a seek");
@@ -238,10 +284,19 @@ impl Twin {
         }
         let group = self.groups.get_mut(&name).expect("looked at above");
         let (lane, log) = (&group.lanes[p as usize], &self.logs[p as usize]);
-        if lane.cursor < log.settled {
+        let free = lane.may_see_more(&self.setup);
+        // What has failed may be there still, and what waits where the newest go is a clone.
+        let kept = matches!(lane.rule, Rule::Newest(_)) || lane.taken() > lane.cursor;
+        let kept = kept || lane.rule.is_own() && !self.setup.drops;
+        if lane.cursor < log.settled && !kept {
             return Err(format!("a handler was given what was gone when the step began: {call:?}"));
         }
         let most = if lane.cursor < lane.singly { 1 } else { log.end() - lane.cursor };
+        let most = most.min(lane.most_at_once(self.setup.capacity));
+        let gaps = lane.own_gaps(log, free);
+        if gaps.iter().all(Option::is_some) {
+            return Err(format!("a handler was given {call:?}\n  though before it comes one of {gaps:?}"));
+        }
         if !(1..=most).contains(&len) {
             return Err(format!("a handler was given {len} records, and {most} at most were due: {call:?}"));
         }
@@ -258,6 +313,7 @@ impl Twin {
         if want != *call {
             return Err(format!("a handler saw {call:?}\n  but had to see {want:?}"));
         }
+        group.lanes[p as usize].open();
         if let Some(published) = &call.published {
             self.nested(call, published)?;
             self.inside(call)?;
@@ -278,11 +334,16 @@ impl Twin {
         let full = |answer: &Answer| matches!(answer, Answer::Full { .. });
         // A run is an eighth of the capacity at most, and at least what was handed over.
         let run = (self.setup.capacity / 8).max(call.serials.len() as u64);
+        self.stored_in = if full(real) { Vec::new() } else { vec![p] };
         let lane = &mut self.group(call.group).lanes[call.partition as usize];
         let cursor = lane.cursor;
-        lane.hand = cursor + run;
-        if full(real) {
-            lane.cursor = lane.settled;
+        if lane.rule.is_own() {
+            lane.hand = cursor + call.serials.len() as u64;
+        } else {
+            lane.hand = cursor + run;
+            if full(real) {
+                lane.cursor = lane.settled;
+            }
         }
         let twin = self.publish(p, &[*serial]);
         self.group(call.group).lanes[call.partition as usize].cursor = cursor;
@@ -306,6 +367,9 @@ impl Twin {
     fn book(&mut self, call: &Call, len: u64) {
         let group = self.groups.get_mut(&call.group).expect("checked by the caller");
         let lane = &mut group.lanes[call.partition as usize];
+        if lane.rule.is_own() {
+            lane.hand = 0;
+        }
         let done = match call.act {
             Act::Ack | Act::Publish { .. } => len,
             Act::FailAt(n) => n % len,
@@ -334,8 +398,10 @@ impl Twin {
         let lane = &mut group.lanes[call.partition as usize];
         lane.tried += 1;
         let (offset, attempts) = (lane.cursor, lane.tried);
+        lane.held = matches!(lane.rule, Rule::Newest(_)).then_some(offset);
         if attempts == most || call.act == Act::Reject {
             lane.books.dead += 1;
+            lane.held = None;
             lane.pass();
             let kind = match call.act {
                 Act::Reject => "reject",
@@ -383,6 +449,8 @@ impl Twin {
             dead: a.dead + b.dead,
             skipped: a.skipped + b.skipped,
             expired: a.expired + b.expired,
+            dropped: a.dropped + b.dropped,
+            conflated: a.conflated + b.conflated,
             pending: a.pending + b.pending,
             retried: a.retried + b.retried,
         })

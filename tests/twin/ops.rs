@@ -34,6 +34,18 @@ pub(crate) enum Act {
     },
 }
 
+/// What becomes of what waits for a group.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Rule {
+    #[default]
+    Topic,
+    Block(u64),
+    Oldest(u64),
+    Newest(u64),
+    Latest,
+    LatestBy(u64),
+}
+
 /// How long a topic keeps what it stores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Keep {
@@ -92,6 +104,7 @@ pub(crate) enum Op {
     AddGroup {
         group: u8,
         from: From,
+        rule: Rule,
     },
     DeleteGroup {
         group: u8,
@@ -191,12 +204,14 @@ impl Setup {
 
 impl Op {
     /// What a case begins with: up to three groups, each with as many members, so that what follows finds somebody.
-    pub(crate) fn crew(raw: u8) -> Vec<Self> {
+    pub(crate) fn crew(raw: u8, rules: u8) -> Vec<Self> {
         let (groups, members, batches) = (raw % 4, raw / 4 % 3, raw / 12 % 2 == 1);
         let joins = move |group| (0..members).map(move |_| Self::Join { group, batches });
-        (0..groups)
-            .flat_map(|group| [Self::AddGroup { group, from: From::Earliest }].into_iter().chain(joins(group)))
-            .collect()
+        let add = |group: u8| {
+            let rule = rule(rules.wrapping_mul(2 * group + 1));
+            Self::AddGroup { group, from: start(rule, From::Earliest), rule }
+        };
+        (0..groups).flat_map(|group| [add(group)].into_iter().chain(joins(group))).collect()
     }
 
     /// Every four bytes are an operation. The bounds of the table are the weights, out of 256.
@@ -212,7 +227,10 @@ impl Op {
             50..58 => Self::PublishTo { partition },
             58..62 => Self::InPlace { partition },
             62..84 => Self::Batch { keys: batch(a, b, setup) },
-            84..90 => Self::AddGroup { group, from: from(b, c) },
+            84..90 => {
+                let rule = rule(a / GROUPS);
+                Self::AddGroup { group, from: if c % 8 == 7 { from(b, c) } else { start(rule, from(b, c)) }, rule }
+            }
             90..92 => Self::DeleteGroup { group },
             92..104 => Self::Join { group, batches: b % 2 == 1 },
             104..107 => Self::Leave { group, member: usize::from(b) % MEMBERS },
@@ -232,6 +250,24 @@ impl Op {
             255 => Self::Close,
         }
     }
+}
+
+/// Half of all groups have a rule of their own.
+fn rule(raw: u8) -> Rule {
+    let most = [1, 2, 3, 4, 8, 40][usize::from(raw / 16) % 6];
+    match raw % 16 {
+        0..6 | 14 | 15 => Rule::Topic,
+        6 | 7 => Rule::Block(most),
+        8 | 9 => Rule::Oldest(most),
+        10 | 11 => Rule::Newest(most),
+        12 => Rule::Latest,
+        _ => Rule::LatestBy(most),
+    }
+}
+
+/// Where the newest go, a group has to begin at the end.
+fn start(rule: Rule, from: From) -> From {
+    if matches!(rule, Rule::Newest(_)) { From::Latest } else { from }
 }
 
 fn key(b: u8) -> Option<u8> {

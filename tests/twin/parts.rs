@@ -1,6 +1,6 @@
 //! What the twin is made of: plain data, and the little that each piece can say for itself.
 
-use crate::ops::{Act, To};
+use crate::ops::{Act, Rule, To};
 use std::collections::{BTreeMap, VecDeque};
 
 /// What the twin says about one publish.
@@ -15,6 +15,8 @@ pub(crate) enum Answer {
         limits: Vec<Option<u8>>,
     },
     TooLarge,
+    /// More than may ever wait for some group.
+    TooMany,
     Closed,
 }
 
@@ -58,6 +60,8 @@ pub(crate) struct Gap {
     pub(crate) to: u64,
     pub(crate) overwritten: u64,
     pub(crate) expired: u64,
+    pub(crate) dropped: u64,
+    pub(crate) conflated: u64,
 }
 
 /// What members see, in order.
@@ -110,6 +114,8 @@ pub(crate) struct Books {
     pub(crate) dead: u64,
     pub(crate) skipped: u64,
     pub(crate) expired: u64,
+    pub(crate) dropped: u64,
+    pub(crate) conflated: u64,
     pub(crate) pending: u64,
     pub(crate) retried: u64,
 }
@@ -127,6 +133,8 @@ pub(crate) struct Log {
     /// The earliest when the last step began.
     pub(crate) settled: u64,
     pub(crate) expired: u64,
+    /// Publishers may have been promised room up to here.
+    pub(crate) promised: u64,
     /// While there is no group on a topic that drops its oldest: what comes from here on nobody has had.
     pub(crate) alone: Option<u64>,
     /// Of each record, whether it was overwritten before every group had it done.
@@ -155,6 +163,10 @@ pub(crate) struct Lane {
     /// Letters that come before the record at the cursor.
     pub(crate) queue: VecDeque<Queued>,
     pub(crate) books: Books,
+    pub(crate) rule: Rule,
+    /// Where the newest go: what waits, and what has failed and is tried again.
+    pub(crate) mail: VecDeque<u64>,
+    pub(crate) held: Option<u64>,
 }
 
 #[derive(Debug, Default)]
@@ -210,22 +222,12 @@ impl Log {
 }
 
 impl Lane {
-    /// The books of the lane over its log: what is lost counts, whether the lane has noticed or not.
-    pub(crate) fn books(&self, log: &Log) -> Books {
-        let (overwritten, expired) = log.missing(self.cursor, log.earliest);
-        Books {
-            skipped: self.books.skipped + overwritten,
-            expired: self.books.expired + expired,
-            pending: log.end() - self.cursor - overwritten - expired + self.queue.len() as u64,
-            ..self.books
-        }
-    }
-
     /// The books of the lane balance.
     pub(crate) fn check(&self, log: &Log) {
         let books = self.books(log);
         let came = log.end() - self.start + books.replayed;
-        let went = books.acked + books.dead + books.skipped + books.expired + books.pending;
+        let lost = books.skipped + books.expired + books.dropped + books.conflated;
+        let went = books.acked + books.dead + lost + books.pending;
         assert_eq!(came, went, "the twin's own books are wrong: {self:?}");
     }
 

@@ -2,12 +2,13 @@
 
 use crate::again::Moved;
 use crate::answers::{answer, batch_outcome, outcome, refusal};
-use crate::ops::{Act, BACKOFF_CAP, From, Keep, Setup, To};
+use crate::ops::{Act, BACKOFF_CAP, From, Keep, Rule, Setup, To};
+use crate::own::KEYS;
 use crate::parts::{Answer, Books, Call, Gap, Letter, Seen, Stored};
 use ringlog::{
     Assignment, Batch, BatchError, Broker, BrokerConfig, CommitError, ControlError, Group, GroupConfig, GroupError,
-    LaneStats, LeaveError, Manual, ManualClock, Member, Pick, Producer, Record, Retain, Retry, SeekTo, Share, StartAt,
-    StickyAssignor, Time, Timestamps, Topic, TopicConfig,
+    LaneStats, LeaveError, Manual, ManualClock, Member, Overflow, Pick, Producer, Record, Retain, Retry, SeekTo, Share,
+    StartAt, StickyAssignor, Time, Timestamps, Topic, TopicConfig,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -175,8 +176,8 @@ impl Real {
         }
     }
 
-    /// False if it is not made, because it would start by time and records have none.
-    pub(crate) fn add_group(&mut self, name: u8, from: From) -> bool {
+    /// Or why it cannot be made.
+    pub(crate) fn add_group(&mut self, name: u8, from: From, rule: Rule) -> Result<(), &'static str> {
         let config = match from {
             From::Earliest => GroupConfig::earliest(),
             From::Latest => GroupConfig::latest(),
@@ -188,20 +189,25 @@ impl Real {
         let retry = Retry::exponential(self.setup.attempts).first(Duration::from_millis(self.setup.backoff)).max(cap);
         let seen = self.seen.clone();
         let note = move |gap: &ringlog::Gap| {
-            let &ringlog::Gap { partition, from, to, overwritten, expired, .. } = gap;
-            let gap = Gap { group: name, partition, from, to, overwritten, expired };
+            let &ringlog::Gap { partition, from, to, overwritten, expired, dropped, conflated, .. } = gap;
+            let gap = Gap { group: name, partition, from, to, overwritten, expired, dropped, conflated };
             seen.lock().expect("no panic holds it").push(Seen::Gap(gap));
         };
         let config = config.retry(retry).letters(self.setup.letters).on_gap(note);
         let config = if self.setup.clones { config.bury_cloned() } else { config };
         let config = if self.setup.sticky { config.assignor(StickyAssignor) } else { config };
+        let config = config.overflow(overflow(rule));
         let group = match self.topic.group(&format!("g{name}"), config) {
             Ok(group) => group,
-            Err(GroupError::NoTimes { .. }) => return false,
+            Err(GroupError::NoTimes { .. }) => return Err("no times"),
+            Err(GroupError::Config(_)) => return Err("start"),
+            Err(GroupError::Overflow { .. }) => return Err("too many"),
+            Err(GroupError::Ages { .. }) => return Err("ages"),
+            Err(GroupError::NeverWaits { .. }) => return Err("never waits"),
             Err(other) => panic!("refused for a reason that cannot be: {other}"),
         };
         self.groups.insert(name, RealGroup { group, script: Shared::default(), members: Vec::new() });
-        true
+        Ok(())
     }
 
     /// Joins and returns the new member's name.
@@ -366,6 +372,17 @@ impl Real {
     }
 }
 
+fn overflow(rule: Rule) -> Overflow<Event> {
+    match rule {
+        Rule::Topic => Overflow::topic(),
+        Rule::Block(most) => Overflow::block(most as usize),
+        Rule::Oldest(most) => Overflow::drop_oldest(most as usize),
+        Rule::Newest(most) => Overflow::drop_newest(most as usize),
+        Rule::Latest => Overflow::latest(),
+        Rule::LatestBy(most) => Overflow::latest_by(most as usize, |event: &Event| event.serial % KEYS),
+    }
+}
+
 pub(crate) fn books(seen: &LaneStats) -> Books {
     Books {
         replayed: seen.replayed,
@@ -373,6 +390,8 @@ pub(crate) fn books(seen: &LaneStats) -> Books {
         dead: seen.dead,
         skipped: seen.skipped,
         expired: seen.expired,
+        dropped: seen.dropped,
+        conflated: seen.conflated,
         pending: seen.lag(),
         retried: seen.retried,
     }
