@@ -15,8 +15,7 @@
 //! | ahead:A  | ahead, store  | Relaxed | before the pop; who misses it saw the queue as it was before the cursor was moved |
 //! | ahead:B  | ahead, store  | Relaxed | as above, after the take                                        |
 //! | ahead:D  | ahead, store  | Relaxed | as above                                                        |
-//! | ahead:E  | ahead, store  | Relaxed | before the pop, as ahead:A                                      |
-//! | ahead:F  | ahead, store  | Relaxed | it has been counted since before the pop, but for what was in hand |
+//! | ahead:F  | ahead, store  | Relaxed | as ahead:B: counted there already, but for what was in hand |
 //! | ahead:C  | ahead, load   | Relaxed | compared only                                                   |
 #![forbid(unsafe_code)]
 
@@ -146,13 +145,12 @@ impl<T: Send + Sync + 'static> Newest<T> {
                     None if log.shown().precedes(*front.upto.get_or_insert_with(|| log.end())) => return Found::NotYet,
                     None => {
                         front.upto = None;
-                        // ORD(ahead:E) Relaxed: before the pop, as ahead:A.
-                        self.ahead.store(1, Relaxed);
                         front.pop(&self.queue)
                     }
                     found => found,
                 };
-                // What does not come next does not go into a handler's hands now.
+                // What does not come next does not go into a handler's hands now. Only behind the pop: what comes in between finds
+                // the room of one that was being taken, and is not dropped for one that does not wait.
                 let waits = found.as_ref().is_some_and(|waiting| waiting.at != next);
                 // ORD(ahead:B) Relaxed: what is handed over does not wait any more.
                 self.ahead.store(front.waiting.len() as u64 + u64::from(waits), Relaxed);
