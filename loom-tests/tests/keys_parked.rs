@@ -18,7 +18,7 @@ struct Done([UnsafeCell<Vec<u64>>; 2]);
 struct Lane {
     dealt: Dealt,
     gate: Arc<Gate>,
-    ring: Arc<Ring<u64>>,
+    ring: Ring<u64>,
     done: Done,
 }
 

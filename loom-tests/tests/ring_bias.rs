@@ -5,21 +5,20 @@
 //! whoever comes next makes it everybody's. The ways an execution went are points that the ring passes.
 #![cfg(ringlog_loom)]
 
-use loom::sync::Arc;
 use loom::thread;
 use loom_tests::{Model, Tally};
 use ringlog::internals::ring::{Options, Peek, Producers, Reader, Ring, Start, Why};
 use ringlog::internals::seq::{Capacity, Seq};
 use ringlog::internals::sync::{explore, no_points, points};
 
-fn ring(capacity: usize) -> Arc<Ring<u64>> {
+fn ring(capacity: usize) -> Ring<u64> {
     no_points();
     let (capacity, producers) = (Capacity::new(capacity).unwrap(), Producers::Shared);
     Ring::with_spares(Options::new(capacity, producers), 0).unwrap()
 }
 
 /// Publishes `count` records of producer `me`, one after the other; each is where it was said to be.
-fn producer(ring: &Arc<Ring<u64>>, me: u64, count: u64) -> thread::JoinHandle<()> {
+fn producer(ring: &Ring<u64>, me: u64, count: u64) -> thread::JoinHandle<()> {
     let ring = ring.clone();
     thread::spawn(move || {
         let mut before = None;
@@ -240,7 +239,7 @@ fn by_exchange(mine: usize, last: fn(&Ring<u64>) -> u64) -> impl Fn(&Tally) + Se
 }
 
 /// Publishes one record, if the ring is not sealed.
-fn producer_from(ring: &Arc<Ring<u64>>) -> thread::JoinHandle<()> {
+fn producer_from(ring: &Ring<u64>) -> thread::JoinHandle<()> {
     let ring = ring.clone();
     thread::spawn(move || drop(ring.try_push(1)))
 }

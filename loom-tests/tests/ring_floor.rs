@@ -1,7 +1,6 @@
 //! The floor: what is too old holds nobody back, and nobody loses what lies above it.
 #![cfg(ringlog_loom)]
 
-use loom::sync::Arc;
 use loom::thread;
 use loom_tests::{Model, Tally};
 use ringlog::internals::ring::{Exclusive, Options, Peek, Producers, Reader, Ring, Start};
@@ -9,7 +8,7 @@ use ringlog::internals::seq::{Capacity, Seq};
 use ringlog::internals::sync::explore;
 
 /// A ring of one record, which is there, and its producer.
-fn full(lossy: bool) -> (Arc<Ring<u64>>, Exclusive<u64>) {
+fn full(lossy: bool) -> (Ring<u64>, Exclusive<u64>) {
     let options = Options { lossy, aged: !lossy, ..Options::new(Capacity::new(1).unwrap(), Producers::Exclusive) };
     let ring = Ring::with_spares(options, 0).unwrap();
     let mut pen = ring.exclusive().unwrap();
@@ -17,7 +16,7 @@ fn full(lossy: bool) -> (Arc<Ring<u64>>, Exclusive<u64>) {
     (ring, pen)
 }
 
-fn raise(ring: &Arc<Ring<u64>>) -> thread::JoinHandle<()> {
+fn raise(ring: &Ring<u64>) -> thread::JoinHandle<()> {
     let ring = ring.clone();
     thread::spawn(move || ring.raise_floor(Seq::new(1)))
 }

@@ -9,7 +9,7 @@ use ringlog::internals::ring::{Gate, Options, Peek, Producers, Reader, Ring, Sta
 use ringlog::internals::seq::{Capacity, Seq};
 
 /// A ring; a shared one is claimed by exchange from the start (`ring_bias` is about what comes before).
-fn ring<T: Send + Sync + 'static>(capacity: usize, producers: Producers) -> Arc<Ring<T>> {
+fn ring<T: Send + Sync + 'static>(capacity: usize, producers: Producers) -> Ring<T> {
     let capacity = Capacity::new(capacity).unwrap();
     let ring = Ring::with_spares(Options::new(capacity, producers), 0).unwrap();
     ring.share();
@@ -27,7 +27,7 @@ fn covered(ring: &Ring<u64>, mut reader: Reader<u64>, from: Seq) {
     }
 }
 
-fn publisher(ring: &Arc<Ring<u64>>, count: u64, tally: &Tally) -> thread::JoinHandle<()> {
+fn publisher(ring: &Ring<u64>, count: u64, tally: &Tally) -> thread::JoinHandle<()> {
     let (mut pen, tally) = (ring.exclusive().unwrap(), tally.clone());
     thread::spawn(move || {
         for n in 0..count {

@@ -1,14 +1,13 @@
 //! Holds: what a reader has in hand stays, whatever producers and movers of gates do; stalled claims too.
 #![cfg(ringlog_loom)]
 
-use loom::sync::Arc;
 use loom::thread;
 use loom_tests::{Model, Tally};
 use ringlog::internals::ring::{Gate, Options, Peek, Producers, Reader, Ring, Start};
 use ringlog::internals::seq::{Capacity, Seq};
 
 /// A ring; a shared one is claimed by exchange from the start (`ring_bias` is about what comes before).
-fn ring<T: Send + Sync + 'static>(capacity: usize, producers: Producers) -> Arc<Ring<T>> {
+fn ring<T: Send + Sync + 'static>(capacity: usize, producers: Producers) -> Ring<T> {
     let capacity = Capacity::new(capacity).unwrap();
     let ring = Ring::with_spares(Options::new(capacity, producers), 0).unwrap();
     ring.share();

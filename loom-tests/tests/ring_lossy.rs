@@ -17,7 +17,7 @@ use ringlog::internals::sync::{explore, no_points, points};
 std::thread_local! { static PUBLISHED: Cell<u64> = const { Cell::new(0) }; }
 
 /// A ring of one record; a shared one is claimed by exchange from the start (`ring_bias` is about what comes before).
-fn ring(producers: usize, lossy: bool) -> Arc<Ring<u64>> {
+fn ring(producers: usize, lossy: bool) -> Ring<u64> {
     no_points();
     PUBLISHED.set(0);
     let producers = if producers == 1 { Producers::Exclusive } else { Producers::Shared };
@@ -96,7 +96,7 @@ impl Account {
 
 /// Producer `p` publishes so many values, from `10 p` on, and is refused none of them; `there` of the first one's are there
 /// before anybody begins.
-fn start(ring: &Arc<Ring<u64>>, values: &[u64], there: u64) -> Vec<thread::JoinHandle<()>> {
+fn start(ring: &Ring<u64>, values: &[u64], there: u64) -> Vec<thread::JoinHandle<()>> {
     let producer = |(me, count): (usize, &u64)| {
         let (ring, mut pen) = (ring.clone(), ring.exclusive());
         let mut publish = move |n: u64| {
@@ -190,7 +190,7 @@ fn two_shared_producers_and_two_readers() {
 }
 
 /// Reads behind its gate, which holds producers back: it loses nothing.
-fn gating(ring: &Arc<Ring<u64>>, gate: Arc<Gate>, looks: usize, tally: &Tally) -> thread::JoinHandle<Vec<u64>> {
+fn gating(ring: &Ring<u64>, gate: Arc<Gate>, looks: usize, tally: &Tally) -> thread::JoinHandle<Vec<u64>> {
     let (start, epoch) = gate.snapshot();
     let (mut reader, mut got, tally) = (ring.reader(start), Vec::new(), tally.clone());
     thread::spawn(move || {
@@ -217,7 +217,7 @@ fn gating(ring: &Arc<Ring<u64>>, gate: Arc<Gate>, looks: usize, tally: &Tally) -
 }
 
 /// Publishes until there is no room even after it has given way once.
-fn until_full(ring: &Arc<Ring<u64>>, values: u64, tally: &Tally) -> thread::JoinHandle<u64> {
+fn until_full(ring: &Ring<u64>, values: u64, tally: &Tally) -> thread::JoinHandle<u64> {
     let (mut pen, tally) = (ring.exclusive().unwrap(), tally.clone());
     thread::spawn(move || {
         for n in 0..values {

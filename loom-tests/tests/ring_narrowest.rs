@@ -12,7 +12,7 @@ use ringlog::internals::sync::{no_points, points};
 
 /// A ring of two records and its two groups, who have had both. By the third there is room for two more, of which one is
 /// promised.
-fn ring() -> (Arc<Ring<u64>>, [Arc<Gate>; 2]) {
+fn ring() -> (Ring<u64>, [Arc<Gate>; 2]) {
     let ring = Ring::with_spares(Options::new(Capacity::new(2).unwrap(), Producers::Shared), 0).unwrap();
     ring.share();
     let gates = [(); 2].map(|()| ring.join(Start::End, 0));
@@ -34,7 +34,7 @@ fn covered(ring: &Ring<u64>, mut reader: Reader<u64>, from: Seq) {
     }
 }
 
-fn publisher(ring: &Arc<Ring<u64>>, tally: &Tally) -> thread::JoinHandle<()> {
+fn publisher(ring: &Ring<u64>, tally: &Tally) -> thread::JoinHandle<()> {
     let (ring, tally) = (ring.clone(), tally.clone());
     thread::spawn(move || match ring.try_push(3) {
         Ok(_) if points().contains(&"by the limit") => tally.saw("by what was kept"),

@@ -11,7 +11,7 @@ use ringlog::internals::ring::{Exclusive, Gate, Options, Peek, Producers, Reader
 use ringlog::internals::seq::{Capacity, Seq};
 
 /// A ring; a shared one is claimed by exchange from the start (`ring_bias` is about what comes before).
-fn ring<T: Send + Sync + 'static>(capacity: usize, producers: Producers) -> Arc<Ring<T>> {
+fn ring<T: Send + Sync + 'static>(capacity: usize, producers: Producers) -> Ring<T> {
     let capacity = Capacity::new(capacity).unwrap();
     let ring = Ring::with_spares(Options::new(capacity, producers), 0).unwrap();
     ring.share();
@@ -238,7 +238,7 @@ fn a_batch_over_a_page_border() {
 }
 
 /// After a seal the end is final, and all below it is there at once (exclusive) or about to be (shared).
-fn sealed(mut pen: Pen, ring: Arc<Ring<u64>>, tally: &Tally) {
+fn sealed(mut pen: Pen, ring: Ring<u64>, tally: &Tally) {
     // The reader holds the page from the start, so that no fence of its own helps it.
     let mut reader = ring.reader(Seq::ZERO);
     assert!(pen.push(0).is_none() && matches!(reader.peek(1), Peek::Ready(_)));
@@ -283,7 +283,7 @@ fn sealed(mut pen: Pen, ring: Arc<Ring<u64>>, tally: &Tally) {
 
 enum Pen {
     One(Exclusive<u64>),
-    Many(Arc<Ring<u64>>),
+    Many(Ring<u64>),
 }
 
 impl Pen {

@@ -3,7 +3,6 @@
 
 mod noisy;
 
-use loom::sync::Arc;
 use loom::thread;
 use loom_tests::{Model, Tally};
 use noisy::{Bin, Group, Noisy, dropped, ring};
@@ -187,7 +186,7 @@ fn a_seek_back_against_a_release() {
 }
 
 /// Publishes records that somebody has to drop: their numbers need not be their positions.
-fn publish(ring: &Arc<Ring<Noisy>>, records: std::ops::Range<u64>, bin: &Bin) -> thread::JoinHandle<bool> {
+fn publish(ring: &Ring<Noisy>, records: std::ops::Range<u64>, bin: &Bin) -> thread::JoinHandle<bool> {
     let (ring, bin) = (ring.clone(), bin.clone());
     thread::spawn(move || {
         records.clone().for_each(|n| {
@@ -211,7 +210,7 @@ fn late_producers_with_no_group() {
 }
 
 /// A cursor goes past a record that has been claimed and is not published yet, or just has been.
-fn past(what: fn(&Arc<Ring<Noisy>>, Group)) -> impl Fn(&Tally) + Send + Sync + 'static {
+fn past(what: fn(&Ring<Noisy>, Group)) -> impl Fn(&Tally) + Send + Sync + 'static {
     move |tally| {
         let (ring, bin) = (ring(1, Producers::Shared), Bin::default());
         let group = Group::new(&ring);

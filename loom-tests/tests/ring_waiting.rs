@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 const MOST: u64 = 1;
 
 struct Mailbox {
-    ring: Arc<Ring<u64>>,
+    ring: Ring<u64>,
     gate: Arc<Gate>,
     /// Raised before the taking is known to anybody. Not loom's: it is to say what is so, and order nothing.
     taken: Arc<AtomicU64>,

@@ -64,26 +64,27 @@ impl From<Published> for Position {
     }
 }
 
-/// What all handles of one topic share.
+/// What all handles of one topic share; what every publish reads comes first.
+#[repr(C)]
 pub(crate) struct Core<T> {
-    pub(crate) name: Arc<str>,
-    pub(crate) life: Arc<Life>,
-    pub(crate) logs: Box<[Arc<Log<T>>]>,
-    pub(crate) partitions: NonZeroU32,
     pub(crate) router: Router<T>,
-    /// The key of a value as a number, for groups that keep the order of each key.
-    pub(crate) key: Option<KeyOf<T>>,
-    pub(crate) turns: Turns,
-    pub(crate) block: Option<Duration>,
-    pub(crate) max_age: Option<Duration>,
-    /// The one producer is elsewhere, and publishing through the topic is refused.
-    pub(crate) exclusive: bool,
+    pub(crate) logs: Box<[Arc<Log<T>>]>,
+    pub(crate) life: Arc<Life>,
     /// Nothing stands between a record and its partition: the topic is not exclusive and keeps no last values.
     pub(crate) direct: bool,
-    pub(crate) last: Kept<T>,
+    /// The one producer is elsewhere, and publishing through the topic is refused.
+    pub(crate) exclusive: bool,
     pub(crate) deleted: AtomicBool,
-    pub(crate) groups: Groups<T>,
     pub(crate) planned: Planned,
+    pub(crate) partitions: NonZeroU32,
+    pub(crate) block: Option<Duration>,
+    pub(crate) turns: Turns,
+    pub(crate) name: Arc<str>,
+    /// The key of a value as a number, for groups that keep the order of each key.
+    pub(crate) key: Option<KeyOf<T>>,
+    pub(crate) max_age: Option<Duration>,
+    pub(crate) last: Kept<T>,
+    pub(crate) groups: Groups<T>,
 }
 
 impl<T: Send + Sync + 'static> Core<T> {

@@ -32,13 +32,13 @@ impl Slip {
 pub struct Pulled {
     flight: Mutex<Flight>,
     gate: Arc<Gate>,
-    ring: Arc<Ring<u64>>,
+    ring: Ring<u64>,
     acked: AtomicU64,
 }
 
 impl Pulled {
     /// Nothing is in flight, and `member` has the lane.
-    pub fn new(ring: Arc<Ring<u64>>, gate: Arc<Gate>, member: MemberId) -> Self {
+    pub fn new(ring: Ring<u64>, gate: Arc<Gate>, member: MemberId) -> Self {
         let (committed, epoch) = gate.snapshot();
         let mut flight = Flight::default();
         flight.open(member, Cursor { committed, epoch }, 0, None, 0, &Retry::constant(1, Duration::ZERO).unlimited());

@@ -88,25 +88,26 @@ pub struct AppendedAll {
     pub kept: bool,
 }
 
-/// One partition.
+/// One partition. What every publish reads and nobody writes lies together.
+#[repr(C)]
 pub struct Log<T> {
-    ring: Arc<Ring<T>>,
-    pub(super) clock: Arc<dyn Clock>,
-    not_empty: Event,
-    not_full: Event,
-    pub(super) gates: Gates,
+    ring: Ring<T>,
     /// Where records have a time.
     stamps: Option<Stamps>,
     /// Where records have an age: then they have a time too.
     age: Option<Box<Age<T>>>,
+    /// Nothing is done behind an append but to tell those who wait for records.
+    plain: AtomicBool,
+    pub(super) clock: Arc<dyn Clock>,
+    not_empty: Event,
+    not_full: Event,
+    pub(super) gates: Gates,
     /// How many appends wait that want to know whenever the limiting group changes.
     pub(super) wary: AtomicU64,
     /// Sleepers of appends that have waited, for the next that must.
     pub(super) sleepers: Mutex<Vec<Sleeper>>,
     pub(super) tally: Tally,
     pub(super) handout: Handout<T>,
-    /// Nothing is done behind an append but to tell those who wait for records.
-    plain: AtomicBool,
 }
 
 impl<T: Send + Sync + 'static> Log<T> {
@@ -123,12 +124,12 @@ impl<T: Send + Sync + 'static> Log<T> {
     }
 
     /// A partition around a ring that nobody uses yet.
-    pub fn around(ring: Arc<Ring<T>>, retain: Retain, clock: Arc<dyn Clock>) -> Self {
+    pub fn around(ring: Ring<T>, retain: Retain, clock: Arc<dyn Clock>) -> Self {
         Self::aged_around(ring, retain, None, clock)
     }
 
     /// A partition around a ring that nobody uses yet, and that is an aged one if its records have an age.
-    pub fn aged_around(ring: Arc<Ring<T>>, retain: Retain, max_age: Option<Duration>, clock: Arc<dyn Clock>) -> Self {
+    pub fn aged_around(ring: Ring<T>, retain: Retain, max_age: Option<Duration>, clock: Arc<dyn Clock>) -> Self {
         Self {
             stamps: max_age.map(|_| Stamps::Exact),
             age: max_age.map(|limit| Box::new(Age::new(limit, &ring))),
@@ -147,7 +148,7 @@ impl<T: Send + Sync + 'static> Log<T> {
 
     /// The ring.
     #[inline]
-    pub fn ring(&self) -> &Arc<Ring<T>> {
+    pub fn ring(&self) -> &Ring<T> {
         &self.ring
     }
 

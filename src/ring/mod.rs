@@ -220,37 +220,39 @@ struct Producing {
 /// Pages beyond those in the table that a ring has from the start.
 const SPARES: usize = 2;
 
-/// One partition's records: published once, in place, and read by any number of readers.
+/// One partition's records: published once, in place, and read by any number of readers. Clones are the same ring.
 pub struct Ring<T>(Arc<Body<T>>);
 
-/// What a ring, its readers and its producers share; a ring gives way to it.
+/// What a ring, its readers and its producers share; a ring gives way to it. What every publish reads and nobody writes lies
+/// together.
+#[repr(C)]
 pub struct Body<T> {
-    geometry: Geometry,
-    tail: Arc<Tail>,
     producing: CachePadded<Producing>,
+    table: CachePadded<Table>,
     /// Positions below it are gone; see `floor`.
     floor: CachePadded<AtomicU64>,
+    geometry: Geometry,
+    tail: Arc<Tail>,
+    lines: Option<Box<Lines>>,
     lossy: bool,
     aged: bool,
     /// Whether it is a prompt one, and has records that care.
     prompt: bool,
-    table: CachePadded<Table>,
-    pages: Pages<T>,
-    holds: Holds,
-    gates: EpochCell<Gates>,
-    joining: Mutex<Joining>,
     exclusive_taken: AtomicBool,
-    lines: Option<Box<Lines>>,
+    pages: Pages<T>,
+    gates: EpochCell<Gates>,
+    holds: Holds,
+    joining: Mutex<Joining>,
 }
 
 impl<T: Send + Sync + 'static> Ring<T> {
     /// A ring. Its pages are reserved at once and touched one by one as they are needed (or now, if `prefault`).
-    pub fn new(options: Options) -> Result<Arc<Self>, OutOfMemory> {
+    pub fn new(options: Options) -> Result<Self, OutOfMemory> {
         Self::with_spares(options, SPARES)
     }
 
     /// A ring with another number of spare pages: with none, pages come round soonest, which is what models want.
-    pub fn with_spares(options: Options, spares: usize) -> Result<Arc<Self>, OutOfMemory> {
+    pub fn with_spares(options: Options, spares: usize) -> Result<Self, OutOfMemory> {
         let Options { capacity, producers, first, lossy, aged, .. } = options;
         let options = Options { prompt: options.prompt && needs_drop::<T>(), ..options };
         let geometry = Geometry::new(capacity);
@@ -270,7 +272,7 @@ impl<T: Send + Sync + 'static> Ring<T> {
             exclusive_taken: AtomicBool::new(false),
             lines: options.prompt.then(Box::default),
         };
-        Ok(Arc::new(Self(Arc::new(body))))
+        Ok(Self(Arc::new(body)))
     }
 
     /// The one producer of an exclusive ring; `None` for a shared one, and the second time.
@@ -288,6 +290,12 @@ impl<T: Send + Sync + 'static> Ring<T> {
     /// The same, and [`why_stalled`](Body::why_stalled) calls it `tag`.
     pub fn reader_of(&self, at: Seq, tag: u64) -> Reader<T> {
         self.reader(at).called(tag)
+    }
+}
+
+impl<T> Clone for Ring<T> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
     }
 }
 

@@ -45,9 +45,8 @@ mod tests {
     use super::{Keeper, Kept};
     use crate::ring::{Options, Peek, Producers, Ring};
     use crate::seq::{Capacity, Seq};
-    use crate::sync::Arc;
 
-    fn ring(producers: Producers) -> Arc<Ring<u64>> {
+    fn ring(producers: Producers) -> Ring<u64> {
         let options = Options { lossy: true, ..Options::new(Capacity::new(2).unwrap(), producers) };
         let ring = Ring::new(options).unwrap();
         ring.share();

@@ -48,7 +48,7 @@ struct Reading {
 }
 
 struct Case {
-    ring: Arc<Ring<Value>>,
+    ring: Ring<Value>,
     exclusive: Option<Exclusive<Value>>,
     alive: Alive,
     capacity: u64,

@@ -122,7 +122,7 @@ fn text(producer: u32, number: u64) -> String {
 #[derive(Debug)]
 pub(crate) struct Stage {
     pub scenario: Scenario,
-    pub ring: Arc<Ring<Record>>,
+    pub ring: Ring<Record>,
     pub ticks: Ticks,
     /// Set once every producer has returned and the ring is sealed (a lossy one is not).
     pub over: AtomicBool,

@@ -43,12 +43,12 @@ pub fn lossy_shared(capacity: usize, crowd: bool) -> (SharedTx, LossyRx) {
     (SharedTx { ring, batch: Vec::new() }, rx)
 }
 
-fn make(capacity: usize, producers: Producers, lossy: bool) -> Arc<Ring<Event>> {
+fn make(capacity: usize, producers: Producers, lossy: bool) -> Ring<Event> {
     let capacity = Capacity::new(capacity).expect("a capacity within bounds");
     Ring::new(Options { prefault: true, lossy, ..Options::new(capacity, producers) }).expect("memory for the ring")
 }
 
-fn open(capacity: usize, producers: Producers) -> (Arc<Ring<Event>>, RingRx) {
+fn open(capacity: usize, producers: Producers) -> (Ring<Event>, RingRx) {
     let ring = make(capacity, producers, false);
     let gate = ring.join(Start::Earliest, 0);
     let reader = ring.reader(gate.position());
@@ -83,7 +83,7 @@ impl Transmit for ExclusiveTx {
 /// A shared producer.
 #[derive(Clone, Debug)]
 pub struct SharedTx {
-    ring: Arc<Ring<Event>>,
+    ring: Ring<Event>,
     batch: Vec<Event>,
 }
 

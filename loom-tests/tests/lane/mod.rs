@@ -21,7 +21,7 @@ pub(crate) struct Held {
 pub(crate) struct Lane {
     pub(crate) word: LaneWord,
     pub(crate) gate: Arc<Gate>,
-    pub(crate) ring: Arc<Ring<u64>>,
+    pub(crate) ring: Ring<u64>,
     pub(crate) parked: Mutex<Option<Box<Held>>>,
     /// What is in a handler's hands under the lease.
     pub(crate) watch: Watched,

@@ -38,21 +38,21 @@ pub(crate) fn dropped(bin: &Bin, nth: u64) -> bool {
     bin.load(Relaxed) >> (4 * nth) & 15 == 1
 }
 
-pub(crate) fn ring(capacity: usize, producers: Producers) -> Arc<Ring<Noisy>> {
+pub(crate) fn ring(capacity: usize, producers: Producers) -> Ring<Noisy> {
     ring_with(Options::new(Capacity::new(capacity).unwrap(), producers))
 }
 
-pub(crate) fn ring_with(options: Options) -> Arc<Ring<Noisy>> {
+pub(crate) fn ring_with(options: Options) -> Ring<Noisy> {
     let ring = Ring::with_spares(Options { prompt: true, ..options }, 0).unwrap();
     ring.share();
     ring
 }
 
 /// A group with its cursor and its reader, at the end.
-pub(crate) struct Group(pub(crate) Arc<Ring<Noisy>>, pub(crate) Arc<Gate>, pub(crate) Reader<Noisy>);
+pub(crate) struct Group(pub(crate) Ring<Noisy>, pub(crate) Arc<Gate>, pub(crate) Reader<Noisy>);
 
 impl Group {
-    pub(crate) fn new(ring: &Arc<Ring<Noisy>>) -> Self {
+    pub(crate) fn new(ring: &Ring<Noisy>) -> Self {
         let gate = if ring.is_lossy() { ring.follow(Start::End, 0) } else { ring.join(Start::End, 0) };
         ring.sweep();
         let reader = ring.reader(gate.position()).covered_by(gate.clone());

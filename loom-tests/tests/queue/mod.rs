@@ -12,7 +12,7 @@ use ringlog::internals::{
 pub(crate) struct Lane {
     pub(crate) claims: Claims,
     pub(crate) gate: Arc<Gate>,
-    pub(crate) ring: Arc<Ring<u64>>,
+    pub(crate) ring: Ring<u64>,
 }
 
 /// A lane over a ring of two records, both of them there.

@@ -9,7 +9,7 @@ use crate::sync::Arc;
 struct Lane {
     claims: Claims,
     gate: Arc<Gate>,
-    ring: Arc<Ring<u64>>,
+    ring: Ring<u64>,
 }
 
 /// A lane over `published` records, all of them there.

@@ -20,7 +20,7 @@ const DEADLINE: Time = Time::from_nanos(10);
 struct Lane {
     shared: Shared,
     gate: Arc<Gate>,
-    ring: Arc<Ring<u64>>,
+    ring: Ring<u64>,
 }
 
 /// A lane over four records.

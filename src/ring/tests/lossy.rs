@@ -4,16 +4,15 @@
 use super::{BOTH, FIRSTS, Pen};
 use crate::ring::{Options, Peek, Producers, Ring, Start};
 use crate::seq::{Capacity, Seq};
-use crate::sync::Arc;
 
 const CAPACITIES: &[usize] = if cfg!(miri) { &[1, 3] } else { &[1, 2, 3, 4, 7, 8, 300] };
 
-fn lossy_at<T: Send + Sync + 'static>(capacity: usize, producers: Producers, first: u64) -> Arc<Ring<T>> {
+fn lossy_at<T: Send + Sync + 'static>(capacity: usize, producers: Producers, first: u64) -> Ring<T> {
     let options = Options::new(Capacity::new(capacity).unwrap(), producers);
     Ring::new(Options { lossy: true, first: Seq::new(first), ..options }).unwrap()
 }
 
-fn lossy<T: Send + Sync + 'static>(capacity: usize, producers: Producers) -> Arc<Ring<T>> {
+fn lossy<T: Send + Sync + 'static>(capacity: usize, producers: Producers) -> Ring<T> {
     lossy_at(capacity, producers, 0)
 }
 

@@ -15,7 +15,6 @@ mod times;
 
 use super::{Exclusive, Options, Peek, Producers, Reader, Refused, Ring, Why};
 use crate::seq::{Capacity, Seq};
-use crate::sync::Arc;
 
 /// Where logs begin: at zero, and just before each border that a number in the ring could wrap at.
 const FIRSTS: &[u64] = if cfg!(miri) {
@@ -25,12 +24,12 @@ const FIRSTS: &[u64] = if cfg!(miri) {
 };
 const BOTH: [Producers; 2] = [Producers::Exclusive, Producers::Shared];
 
-fn ring_at<T: Send + Sync + 'static>(capacity: usize, producers: Producers, first: u64) -> Arc<Ring<T>> {
+fn ring_at<T: Send + Sync + 'static>(capacity: usize, producers: Producers, first: u64) -> Ring<T> {
     let capacity = Capacity::new(capacity).unwrap();
     Ring::new(Options { first: Seq::new(first), ..Options::new(capacity, producers) }).unwrap()
 }
 
-fn ring<T: Send + Sync + 'static>(capacity: usize, producers: Producers) -> Arc<Ring<T>> {
+fn ring<T: Send + Sync + 'static>(capacity: usize, producers: Producers) -> Ring<T> {
     ring_at(capacity, producers, 0)
 }
 
@@ -42,11 +41,11 @@ fn everywhere() -> impl Iterator<Item = (Producers, u64)> {
 /// The same face for both kinds of producers.
 enum Pen<T: Send + Sync + 'static> {
     One(Exclusive<T>),
-    Many(Arc<Ring<T>>),
+    Many(Ring<T>),
 }
 
 impl<T: Send + Sync + 'static> Pen<T> {
-    fn of(ring: &Arc<Ring<T>>) -> Self {
+    fn of(ring: &Ring<T>) -> Self {
         ring.exclusive().map_or_else(|| Self::Many(ring.clone()), Self::One)
     }
 

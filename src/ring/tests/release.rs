@@ -22,7 +22,7 @@ impl Drop for Noisy {
     }
 }
 
-fn ring(capacity: usize, producers: Producers, first: u64, lossy: bool) -> Arc<Ring<Noisy>> {
+fn ring(capacity: usize, producers: Producers, first: u64, lossy: bool) -> Ring<Noisy> {
     let options = Options::new(Capacity::new(capacity).unwrap(), producers);
     Ring::new(Options { first: Seq::new(first), prompt: true, lossy, ..options }).unwrap()
 }
@@ -38,7 +38,7 @@ struct Group {
 
 /// A ring with its groups, and what is to be dropped.
 struct Bench {
-    ring: Arc<Ring<Noisy>>,
+    ring: Ring<Noisy>,
     pen: Pen<Noisy>,
     geometry: Geometry,
     bin: Bin,

@@ -26,7 +26,7 @@ fn alive(count: &AtomicIsize) -> isize {
     count.load(Ordering::Relaxed)
 }
 
-fn pen(ring: &Arc<Ring<Counted>>) -> Exclusive<Counted> {
+fn pen(ring: &Ring<Counted>) -> Exclusive<Counted> {
     ring.exclusive().expect("asked once")
 }
 

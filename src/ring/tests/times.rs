@@ -4,9 +4,8 @@
 use super::{BOTH, Pen};
 use crate::ring::{Options, Peek, Producers, Ring, Start};
 use crate::seq::{Capacity, Seq};
-use crate::sync::Arc;
 
-fn timed(capacity: usize, producers: Producers, lossy: bool) -> Arc<Ring<u64>> {
+fn timed(capacity: usize, producers: Producers, lossy: bool) -> Ring<u64> {
     let options = Options::new(Capacity::new(capacity).unwrap(), producers);
     Ring::new(Options { aged: true, lossy, ..options }).unwrap()
 }
