@@ -136,7 +136,9 @@ fn storm(seed: u64) {
             })
         })
         .collect();
+    let begun = Instant::now();
     for turn in 0.. {
+        assert!(begun.elapsed() < LONG, "seed {seed}: publishers wait for room that nobody makes");
         if publishers.iter().all(thread::JoinHandle::is_finished) {
             break;
         }
