@@ -54,8 +54,9 @@ impl Cell {
             let (at, due, timed) = (AtomicUsize::new(0), AtomicBool::new(false), AtomicU64::new(0));
             Link { source, at, due, timed }
         };
-        let links = self.links.get_or_init(|| sources.into_iter().map(link).collect());
+        // The task first: who rings in between finds no lanes, and queues nothing. A run without a task would be the last.
         *lock(&self.task) = Some(task);
+        let links = self.links.get_or_init(|| sources.into_iter().map(link).collect());
         for (lane, link) in links.iter().enumerate() {
             link.source.add(self, lane);
         }

@@ -128,7 +128,8 @@ impl<I> Hand<I> {
     /// Notifies one more if something is left: for others to do, or to be seen if this thread hangs.
     fn is_alone(&mut self, own: usize, timed: bool, few: bool) -> bool {
         let benches = self.all.load();
-        let queued = self.bench.has_later() > own || benches.iter().any(|bench| bench.has() > 0);
+        let left = |bench: &Arc<Bench<I>>| bench.has() > 0 || (!Arc::ptr_eq(bench, &self.bench) && bench.may_give());
+        let queued = self.bench.has_later() > own || benches.iter().any(left);
         let left = queued || self.crew.waiting() > 0;
         if self.crew.is_watched() && !(few && left) {
             return false;
@@ -249,7 +250,9 @@ impl<I> Hand<I> {
         let begun = self.clock.now();
         loop {
             let timed = crew.awake() > 0 && crew.watches();
-            let spare = crew.threads() > crew.size.threads + 1;
+            // Those that are stuck do not count, as far as this thread knows of them.
+            let size = crew.size.threads + 1 + self.still_stuck();
+            let spare = crew.threads() > size;
             let now = self.clock.now();
             let tick = timed.then(|| now + PATIENCE);
             let goes = spare.then(|| begun + LINGER);
@@ -270,13 +273,13 @@ impl<I> Hand<I> {
                 }
                 Found::Work => true,
                 Found::Watch => continue,
-                Found::Nothing => due().is_some_and(|due| due <= now) || (timed && self.has_work()),
+                // It may have been notified when its time was up already.
+                Found::Nothing => due().is_some_and(|due| due <= now) || self.has_work(),
             };
             if up {
                 crew.gets_up();
                 return Rest::Over;
             }
-            let size = crew.size.threads + 1;
             if goes.is_some_and(|goes| goes <= now) && crew.recount(|threads| (threads > size).then(|| threads - 1)) {
                 self.retires();
                 return Rest::Ends;
