@@ -1,4 +1,4 @@
-//! A pool at its limits: somebody stands by, however many handlers block.
+//! A pool at its limits: somebody stands by, however many handlers block, and nobody is starved.
 #![forbid(unsafe_code)]
 
 #[path = "support/mailbox.rs"]
@@ -6,7 +6,8 @@
 mod mailbox;
 
 use mailbox::mailbox;
-use ringlog::{Broker, BrokerConfig, ManualClock, Pool, PoolConfig, Topic};
+use ringlog::{Broker, BrokerConfig, GroupConfig, ManualClock, Pool, PoolConfig, Record, Topic, TopicConfig};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
@@ -58,5 +59,40 @@ fn somebody_stands_by_however_long_handlers_block() {
     let seen = moved(&clock, || seen.try_recv().ok());
     drop((go_a, go_b));
     assert_eq!(seen, Some(7), "of {} threads nobody looks", pool.threads());
+    broker.close(None);
+}
+
+// C-30
+#[test]
+fn a_partition_that_many_read_is_served_beside_two_that_send_each_other_the_next_record() {
+    const MANY: u64 = 10_000;
+    let broker = Broker::new();
+    let pool = Pool::with(PoolConfig::new().threads(1)).unwrap();
+    let topic = |name: &str| broker.create_topic::<u64>(name, TopicConfig::new().capacity(8)).unwrap();
+    let (shared, ping, pong) = (topic("shared"), topic("ping"), topic("pong"));
+    let ((done, ended), at) = (mpsc::channel(), Arc::new(AtomicU64::new(0)));
+    for n in 0..5 {
+        let (done, at) = (done.clone(), at.clone());
+        let group = shared.group(&format!("g{n}"), GroupConfig::earliest()).unwrap();
+        group.member("m").run(&pool).subscribe(move |_| _ = done.send(at.load(Ordering::Relaxed))).unwrap();
+    }
+    for (from, to) in [(&ping, &pong), (&pong, &ping)] {
+        let (to, shared, at) = (to.clone(), shared.clone(), at.clone());
+        let passes = move |record: &Record<'_, u64>| {
+            at.store(**record, Ordering::Relaxed);
+            if **record == MANY / 2 {
+                shared.publish(0).unwrap();
+            }
+            if **record < MANY {
+                to.publish(**record + 1).unwrap();
+            }
+        };
+        from.group("g", GroupConfig::earliest()).unwrap().member("m").run(&pool).subscribe(passes).unwrap();
+    }
+    ping.publish(1).unwrap();
+    for _ in 0..5 {
+        let waited = ended.recv().unwrap() - MANY / 2;
+        assert!(waited < 500, "{waited} of the others' records came first");
+    }
     broker.close(None);
 }

@@ -149,9 +149,9 @@ impl<T: Send + Sync + 'static> Newest<T> {
                     }
                     found => found,
                 };
-                // What does not come next does not go into a handler's hands now. Only behind the pop: what comes in between finds
+                // What comes later than next does not go into a handler's hands now, and what comes before it waits for nobody. Only behind the pop: what comes in between finds
                 // the room of one that was being taken, and is not dropped for one that does not wait.
-                let waits = found.as_ref().is_some_and(|waiting| waiting.at != next);
+                let waits = found.as_ref().is_some_and(|waiting| next.precedes(waiting.at));
                 // ORD(ahead:B) Relaxed: what is handed over does not wait any more.
                 self.ahead.store(front.waiting.len() as u64 + u64::from(waits), Relaxed);
                 found

@@ -24,7 +24,7 @@ use crate::sync::{Arc, Mutex, lock};
 use crate::time::{Clock, Time};
 use std::sync::OnceLock;
 
-/// One (group, partition). What changes in it changes by the member that has it, or seldom.
+/// One (group, partition). What changes in it changes by the member that has it, or seldom; it shares no line with others.
 #[repr(align(64))]
 pub(super) struct Lane<T> {
     pub(super) word: LaneWord,

@@ -6,8 +6,8 @@
 //! ring over; after a few hands it is everybody's, and claimed by exchange for ever.
 //!
 //! To take a ring from an owner that pays no fence costs a system call and interrupts everybody. So an owner pays one with each
-//! publish, as with an exchange, until [`WORTH`] records have been published so: the ring is *settled* then, and stays so for
-//! whoever has it later. A ring that sees few records, or other threads all the time, never costs that call.
+//! publish, as with an exchange, until there have been [`WORTH`] publishes: the ring is *settled* then, and stays so for whoever has
+//! it later. A ring that sees few, or other threads all the time, costs that call only where several of them find it SETTLING.
 //!
 //! ```text
 //!     owner             who claims positions                              next
@@ -33,7 +33,7 @@
 //!
 //! | word      | written by                                                              | read by                         |
 //! |-----------|-------------------------------------------------------------------------|---------------------------------|
-//! | `owner`   | whoever takes the ring, by exchange; SHARED by those who found SETTLING | every producer, at each publish |
+//! | `owner`   | whoever takes the ring, or settles it, by exchange; SHARED by those who found SETTLING | every producer, at each publish |
 //! | `busy[h]` | the owner of hand h                                                     | whoever takes the ring later    |
 //! | `turns`   | the owner, between `enter` and `leave`                                  | the owner                       |
 //! | the tail  | the owner between `enter` and `leave`; everybody, by exchange, after SHARED | everybody                   |
@@ -66,7 +66,7 @@
 //! | take_over:B | heavy barrier      | SeqCst  | C before D, of a settled ring; pairs with enter:C                           |
 //! | take_over:C | fence              | SeqCst  | C before D, of another; pairs with enter:D                                  |
 //! | settle:A | `owner`, CAS          | Relaxed | says what the owner does from now on; who takes the ring takes it from this word or from the one before |
-//! | turns:A | `turns`, load          | Relaxed | the owner's, one after the other: at worst a record is not counted        |
+//! | turns:A | `turns`, load          | Relaxed | one owner after the other, by leave:A and wait:A                           |
 //! | turns:B | `turns`, store         | Relaxed | the same                                                                  |
 //! | wait:A  | `busy`, load           | Acquire | the tail of those who were inside; pairs with leave:A. After take_over:A and share:B by the barrier pair |
 //! | share:A | `owner`, load          | Acquire | as stand:A; SETTLING: its writer's exchange comes before our barrier too    |
@@ -87,7 +87,7 @@ const HANDS: usize = if cfg!(ringlog_loom) { 2 } else { 4 };
 const HAND_BITS: u32 = HANDS.trailing_zeros();
 const _: () = assert!(HANDS.is_power_of_two());
 
-/// After how many records it is worth while to settle.
+/// After how many publishes it is worth while to settle.
 const WORTH: u32 = if cfg!(ringlog_loom) { 1 } else { 64 };
 
 const NOBODY: u64 = 0;
@@ -100,7 +100,7 @@ const SHARED: u64 = u64::MAX;
 pub(super) struct Bias {
     owner: AtomicU64,
     busy: [AtomicBool; HANDS],
-    /// What owners have published before the ring was settled.
+    /// How often owners have published before the ring was settled.
     turns: AtomicU32,
 }
 
@@ -256,7 +256,7 @@ impl Bias {
             // ORD(enter:D) SeqCst: the same. Pairs with ORD(take_over:C) and ORD(share:E).
             fence(SeqCst);
         }
-        // ORD(enter:B) Relaxed: either we see that the ring was taken, or the taker, behind its heavy barrier, sees us.
+        // ORD(enter:B) Relaxed: either we see that the ring was taken, or the taker, behind its barrier, sees us.
         if self.owner.load(Relaxed) == hand.0 {
             passed("entered");
             if !hand.is_settled() {
@@ -269,7 +269,7 @@ impl Bias {
         false
     }
 
-    /// One more record of an owner that is not settled, and inside.
+    /// One more publish of an owner that is not settled, and inside.
     fn counts(&self, hand: Hand) {
         // ORD(turns:A) Relaxed: ours.
         let turns = self.turns.load(Relaxed) + 1;

@@ -52,7 +52,8 @@ impl Gating {
 ///
 /// Epochs count modulo 2^24, offsets modulo 2^40: a commit that was delayed over exactly 2^24 takeovers, or 2^40
 /// records, would be mistaken for a fresh one.
-/// All of it is written by who has the cursor, and read by producers, together.
+///
+/// Whoever moves it writes, and producers read, all of it together; it shares no line with what other groups write.
 #[derive(Debug)]
 #[repr(align(64))]
 pub struct Gate {

@@ -210,7 +210,7 @@ impl Promise {
     }
 }
 
-/// What nobody but producers touches, and nearly always one of them.
+/// What nobody but producers touches, and nearly always one of them; joins, seeks and seals seldom.
 #[derive(Debug)]
 struct Producing {
     bias: Bias,

@@ -108,6 +108,11 @@ impl Cell {
         self.want(lane)
     }
 
+    /// Whether nobody runs it, or will. May have changed.
+    pub(super) fn is_idle(&self) -> bool {
+        self.word.is_idle()
+    }
+
     /// Whether data would make a lane step. Who runs, or will, is taken to want some.
     pub(super) fn listens(&self, lane: usize) -> bool {
         lock(&self.task).as_ref().is_none_or(|task| task.event(lane).is_some())

@@ -99,9 +99,15 @@ impl<I> Hand<I> {
 
     /// Looks at all of that.
     pub fn looks_at_later(&self, look: impl FnMut(&I)) {
-        let later = self.later();
+        let mut later = self.later();
         later.iter().for_each(look);
-        self.bench.with(|places| places.later.extend(later));
+        self.bench.with(|places| {
+            if places.later.is_empty() {
+                std::mem::swap(&mut places.later, &mut later); // it allocates nothing
+            } else {
+                places.later.extend(later);
+            }
+        });
     }
 
     /// How much there is of that.

@@ -3,13 +3,14 @@
 //! ```text
 //!               a publish finds it in its list                 a thread takes it
 //!      armed ───────────────────────────────────▶ queued ─────────────────────────▶ drying
-//!        ▲                                                                            │ there is nothing else to do
+//!        ▲                                                                            │ there has been nothing else to do
 //!        │ somebody wants data                                                        ▼
 //!        └──────────────────────────────────────────────────────────────────────── asleep
 //!                                                 a lane of it was stepped ──────────▶ drying
 //! ```
-//! While its thread has nothing else to do it looks at what is drying now and then, without arming it: what comes then costs its
-//! publisher nothing. To arm takes a barrier that interrupts everybody, so many are armed behind one.
+//! While its thread has nothing else to do it looks at what is drying, unless it has many lanes, for as long as it would spin before
+//! it sleeps, and for so many items at most, and arms it then: what comes meanwhile costs its publisher nothing. To arm takes a
+//! barrier that interrupts everybody, so many are armed behind one.
 //!
 //! However many lanes there are, a publish wakes the partition, and only once: from then on until it is armed again it finds
 //! nobody in the list. All lanes are queued by the thread that takes it.
@@ -43,7 +44,7 @@ use crate::sync::{Arc, Mutex, MutexGuard, lock};
 use std::fmt;
 use std::task::{Wake, Waker};
 
-/// So many lanes may be looked at before they have to be.
+/// A source of so many lanes at most is looked at again and again before it is armed.
 const FEW: usize = 4;
 
 /// What becomes of a source next.
@@ -159,7 +160,7 @@ impl Source {
         (some.collect(), list.lanes.len())
     }
 
-    /// Whether nobody but a publisher has it queued.
+    /// Whether it is in no queue, and the next publish queues it.
     #[inline]
     pub(super) fn is_armed(&self) -> bool {
         self.is(State::Armed)
@@ -183,11 +184,13 @@ impl Source {
         true
     }
 
-    /// Looks at its lanes before it is armed, if that costs no more.
-    pub(super) fn peeks(&self, hand: &Hand<Item>) {
-        if self.is(State::Drying) && self.list().lanes.len() <= FEW {
-            self.queues_ready(hand);
+    /// Looks at its lanes before it is armed. False: there are too many.
+    pub(super) fn peeks(&self, hand: &Hand<Item>) -> bool {
+        let few = self.list().lanes.len() <= FEW;
+        if few && self.is(State::Drying) {
+            self.queues_ready(hand, Cell::is_idle);
         }
+        few
     }
 
     /// Looks at its lanes once it is armed.
@@ -195,11 +198,11 @@ impl Source {
         if !self.is(State::Armed) {
             return; // woken already: all of them will be queued
         }
-        self.queues_ready(hand);
+        self.queues_ready(hand, |_| true);
     }
 
-    fn queues_ready(&self, hand: &Hand<Item>) {
-        let (ready, _) = self.filter(|cell, lane| cell.is_ready(lane) && cell.want(lane));
+    fn queues_ready(&self, hand: &Hand<Item>, which: impl Fn(&Cell) -> bool) {
+        let (ready, _) = self.filter(|cell, lane| which(cell) && cell.is_ready(lane) && cell.want(lane));
         if !ready.is_empty() {
             hand.put_all(ready.into_iter().map(Item::Cell));
         }

@@ -9,13 +9,15 @@ use crate::wait::{Spin, WaitPolicy};
 
 /// So many sources that have run dry are armed at once, if there has been no better time before.
 const DRY: usize = 64;
+/// So many items may be done before what has run dry is armed, once there is nothing else.
+const DONE: u32 = 64;
 /// So many turns come between two looks at the clock.
 const TURNS: u32 = 16;
 
 /// Works until the crew ends.
 pub(super) fn until_the_end(pool: &Arc<Shared>, mut hand: Hand<Item>) {
     let mut spin = Spin::new(WaitPolicy::Balanced);
-    let (mut turn, mut long) = (0_u32, false);
+    let (mut turn, mut done, mut long) = (0_u32, 0, false);
     loop {
         turn = turn.wrapping_add(1);
         if turn % TURNS == 0 {
@@ -24,11 +26,17 @@ pub(super) fn until_the_end(pool: &Arc<Shared>, mut hand: Hand<Item>) {
         match hand.take(long) {
             Some(item) => {
                 long = step(item, &mut hand);
+                done += 1;
                 spin.reset();
             }
             None if pool.queue_due(&hand) => {}
-            None if hand.may_spin() && spin.turn() => peeks(&hand),
-            None if hand.has_later() > 0 => arms(&mut hand),
+            None if hand.has_later() > 0 => {
+                if done >= DONE || !hand.may_spin() || !spin.turn() || !peeks(&hand) {
+                    arms(&mut hand);
+                    done = 0;
+                }
+            }
+            None if hand.may_spin() && spin.turn() => {}
             None => {
                 if hand.rests(|| pool.timers.next()) == Rest::Ends {
                     return;
@@ -66,13 +74,15 @@ fn arms(hand: &mut Hand<Item>) {
 }
 
 /// Looks at what has run dry, without arming it: what comes while this thread is awake costs its publisher nothing, and to arm
-/// interrupts everybody.
-fn peeks(hand: &Hand<Item>) {
+/// interrupts everybody. False: some of it has too many lanes for that.
+fn peeks(hand: &Hand<Item>) -> bool {
+    let mut all = true;
     hand.looks_at_later(|item| {
         if let Item::Source(source) = item {
-            source.peeks(hand);
+            all &= source.peeks(hand);
         }
     });
+    all
 }
 
 impl Shared {
