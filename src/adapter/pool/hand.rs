@@ -256,8 +256,7 @@ impl<I> Hand<I> {
         let begun = self.clock.now();
         loop {
             let timed = crew.awake() > 0 && crew.watches();
-            // Those that are stuck do not count, as far as this thread knows of them.
-            let size = crew.size.threads + 1 + self.still_stuck();
+            let size = crew.size.threads + 1;
             let spare = crew.threads() > size;
             let now = self.clock.now();
             let tick = timed.then(|| now + PATIENCE);
@@ -279,8 +278,7 @@ impl<I> Hand<I> {
                 }
                 Found::Work => true,
                 Found::Watch => continue,
-                // It may have been notified when its time was up already.
-                Found::Nothing => due().is_some_and(|due| due <= now) || self.has_work(),
+                Found::Nothing => due().is_some_and(|due| due <= now) || (timed && self.has_work()),
             };
             if up {
                 crew.gets_up();

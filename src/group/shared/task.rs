@@ -137,7 +137,11 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> ShareTask<T, D> {
             let chunk = if turn.adapt { self.slots[index].chunk } else { self.group.commit_bound };
             match self.run(index, turn, left.min(chunk)) {
                 Ran::Nothing if handled == 0 => return self.idle(index, letter, turn),
-                Ran::Nothing => return Step::Worked { handled, more: self.others_run(index) },
+                Ran::Nothing => {
+                    let waits =
+                        letter.is_some() || self.slots[index].shared().is_some_and(|shared| shared.failed.any());
+                    return Step::Worked { handled, more: waits || self.others_run(index) };
+                }
                 Ran::Stopped(calls) => return Step::Worked { handled: handled + calls, more: true },
                 Ran::Calls(calls) => {
                     handled += calls;
@@ -151,7 +155,7 @@ impl<T: Send + Sync + 'static, D: Deliver<T>> ShareTask<T, D> {
                         return Step::Worked { handled, more: true };
                     }
                     if slot.reader.caught_up() && !slot.shared().is_some_and(|shared| shared.failed.any()) {
-                        return Step::Worked { handled, more: self.others_run(index) };
+                        return Step::Worked { handled, more: letter.is_some() || self.others_run(index) };
                     }
                 }
             }
