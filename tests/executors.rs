@@ -1,5 +1,9 @@
 //! Who runs a member: a thread of its own, a thread for each lane, a worker shared with others, your own thread.
 
+#[path = "support/numbers.rs"]
+mod numbers;
+
+use numbers::{publish, topic};
 use ringlog::{
     Broker, BrokerConfig, GroupConfig, ManualClock, PublishError, Run, SubscribeError, TopicConfig, WaitPolicy, Worker,
     WorkerConfig,
@@ -12,20 +16,6 @@ use std::time::Duration;
 
 const LONG: Duration = Duration::from_secs(60);
 const POLICIES: [WaitPolicy; 4] = [WaitPolicy::Latency, WaitPolicy::Balanced, WaitPolicy::Throughput, WaitPolicy::Park];
-
-fn topic(broker: &Broker, partitions: u32, capacity: usize) -> ringlog::Topic<u64> {
-    let config = TopicConfig::new().partitions(partitions).capacity(capacity).block(None);
-    broker.create_topic("orders", config).unwrap()
-}
-
-/// Publishes `n` numbers to each partition, round robin.
-fn publish(topic: &ringlog::Topic<u64>, n: u64) {
-    for value in 0..n {
-        for partition in 0..topic.partitions() {
-            topic.publish_to(partition, value).unwrap();
-        }
-    }
-}
 
 // B-32, A-53, X32, C-7, C-8
 #[test]

@@ -44,7 +44,7 @@ impl Drop for Payload {
 #[derive(Default)]
 struct Seen {
     inside: AtomicBool,
-    /// What was handed over last, and done.
+    /// What comes next, if nothing comes again that was done.
     next: AtomicU64,
 }
 

@@ -1,6 +1,10 @@
 //! Whoever runs members is stopped: they leave at once, and what they had is the others'.
 #![forbid(unsafe_code)]
 
+#[path = "support/numbers.rs"]
+mod numbers;
+
+use numbers::{publish, topic};
 use ringlog::{
     Broker, BrokerConfig, GroupConfig, ManualClock, Outcome, Overflow, Pool, PoolConfig, Retry, Run, SubscribeError,
     TopicConfig, Worker,
@@ -11,20 +15,6 @@ use std::thread;
 use std::time::Duration;
 
 const LONG: Duration = Duration::from_secs(60);
-
-fn topic(broker: &Broker, partitions: u32, capacity: usize) -> ringlog::Topic<u64> {
-    let config = TopicConfig::new().partitions(partitions).capacity(capacity).block(None);
-    broker.create_topic("orders", config).unwrap()
-}
-
-/// Publishes `n` numbers to each partition, round robin.
-fn publish(topic: &ringlog::Topic<u64>, n: u64) {
-    for value in 0..n {
-        for partition in 0..topic.partitions() {
-            topic.publish_to(partition, value).unwrap();
-        }
-    }
-}
 
 // X29
 #[test]

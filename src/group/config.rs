@@ -36,7 +36,8 @@ impl ConfigError {
 }
 
 /// The settings of a group over a topic of `T`. Made by [`earliest`](Self::earliest), [`latest`](Self::latest) or
-/// [`at`](Self::at): where a new group starts must be said.
+/// [`at`](Self::at): where a new group starts must be said. Or by a preset: [`handbook`](Self::handbook), [`leased`](Self::leased),
+/// [`mailbox`](Self::mailbox).
 pub struct GroupConfig<T> {
     pub(super) start: StartAt,
     pub(super) retry: Retry,

@@ -13,7 +13,7 @@
 //! # Epochs
 //!
 //! Who settles names the epoch in which it was handed the records. Whatever makes records come again that somebody may still
-//! have in hand ends the epoch; why, is kept for the last [`past::ENDS`] of them:
+//! have in hand ends the epoch; why, and how much of it was done, is kept for the last [`past::ENDS`] of them:
 //!
 //! | event                                               | new epoch | `next`    | failures                          |
 //! |-----------------------------------------------------|-----------|-----------|-----------------------------------|

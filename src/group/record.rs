@@ -49,8 +49,8 @@ impl<'a, T> Record<'a, T> {
     /// and that is how far it goes; without, nothing is extended, and this says what is left. So this is for the handler that wants
     /// to know whether what it is about to do still counts.
     ///
-    /// [`Duration::MAX`] where there is no lease: in a group without one, and of a redriven record. What a consumer polled is extended as by
-    /// [`Polled::extend`](crate::Polled::extend).
+    /// [`Duration::MAX`] where there is no lease: in a group without one, and of a redriven record. (A redriven record that a consumer polled
+    /// has one: extend that by [`Polled::extend`](crate::Polled::extend), which this is for all else that was polled.)
     ///
     /// # Errors
     ///
@@ -101,7 +101,7 @@ impl<'a, T> Record<'a, T> {
     }
 
     /// How many records this group lost right before this one, because they were overwritten or became too old before they
-    /// were handed over: 0 where nothing is missing. See [`Gap`](crate::Gap).
+    /// were handed over, or by the group's [own rule](crate::GroupConfig::overflow): 0 where nothing is missing. See [`Gap`](crate::Gap).
     pub fn lost_before(&self) -> u64 {
         self.lost
     }

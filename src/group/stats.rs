@@ -110,7 +110,8 @@ pub struct LaneStats {
     /// Further attempts that were scheduled, not records.
     pub retried: u64,
     /// Acks that came too late, after a seek or a delete or when a lease had expired, and changed nothing: so many records. Those that
-    /// were acknowledged in time, by an earlier ack of a part of the batch or of a later one, are not among them.
+    /// were acknowledged in time, by an earlier ack of a part of the batch or of a later one, are not among them, as far back as it is
+    /// known: for what was handed out since the last 64 times that records of the partition came again or it changed hands.
     pub refused: u64,
     /// Records to be handed out again, because of a seek back or as redriven letters.
     pub replayed: u64,

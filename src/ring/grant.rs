@@ -119,7 +119,7 @@ impl<T: Send + Sync + 'static> Body<T> {
                 Found::Missing(old) => old,
             };
             let spare = self.pages.spare(&self.holds).map_err(|_| Why::OutOfMemory)?;
-            if self.lossy || self.prompt {
+            if self.lossy || self.is_prompt() {
                 self.lift_floor(self.geometry.first_mapped(page));
             }
             self.pages.anew(spare, self.geometry.page_start(page));

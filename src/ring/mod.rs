@@ -233,11 +233,10 @@ pub struct Body<T> {
     floor: CachePadded<AtomicU64>,
     geometry: Geometry,
     tail: Arc<Tail>,
+    /// If it is a prompt one, and has records that care.
     lines: Option<Box<Lines>>,
     lossy: bool,
     aged: bool,
-    /// Whether it is a prompt one, and has records that care.
-    prompt: bool,
     exclusive_taken: AtomicBool,
     pages: Pages<T>,
     gates: EpochCell<Gates>,
@@ -263,7 +262,6 @@ impl<T: Send + Sync + 'static> Ring<T> {
             floor: CachePadded::new(AtomicU64::new(0)),
             lossy,
             aged,
-            prompt: options.prompt,
             table: CachePadded::new(Table::new(geometry.pages())),
             pages: Pages::new(geometry.pages() + spares, geometry.slots(), options)?,
             holds: Holds::new(),

@@ -211,7 +211,7 @@ impl<T> Body<T> {
     /// outside every lock, for that is where destructors run.
     #[inline(always)]
     pub fn is_prompt(&self) -> bool {
-        self.prompt
+        self.lines.is_some()
     }
 
     /// `count` records from `first` on have been published. If nobody will ever come past them, they are dropped.
@@ -230,7 +230,7 @@ impl<T> Body<T> {
     /// A cursor has gone, or tried to go, from `from` to `to`: what everybody is past is dropped.
     #[inline]
     pub fn release(&self, from: Seq, to: Seq) {
-        if self.prompt {
+        if self.is_prompt() {
             self.release_range(from, to.lag_behind(from));
         }
     }

@@ -1,4 +1,4 @@
-//! Every rule for a mailbox that is full.
+//! Every rule for a mailbox that is full; the first one loses nothing.
 
 use ringlog::Overflow;
 

@@ -256,8 +256,7 @@ impl<I> Hand<I> {
         let begun = self.clock.now();
         loop {
             let timed = crew.awake() > 0 && crew.watches();
-            let size = crew.size.threads + 1;
-            let spare = crew.threads() > size;
+            let spare = crew.threads() > crew.size.threads + 1;
             let now = self.clock.now();
             let tick = timed.then(|| now + PATIENCE);
             let goes = spare.then(|| begun + LINGER);
@@ -284,6 +283,7 @@ impl<I> Hand<I> {
                 crew.gets_up();
                 return Rest::Over;
             }
+            let size = crew.size.threads + 1;
             if goes.is_some_and(|goes| goes <= now) && crew.recount(|threads| (threads > size).then(|| threads - 1)) {
                 self.retires();
                 return Rest::Ends;
