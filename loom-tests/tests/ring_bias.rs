@@ -1,8 +1,8 @@
 //! The bias of a shared ring: one thread publishes with plain stores, others take the ring over, and in the end it is
 //! everybody's.
 //!
-//! Two hands are dealt here (four in real builds): the first two threads that publish own the ring one after the other,
-//! whoever comes next makes it everybody's. The ways an execution went are points that the ring passes.
+//! A ring is settled after two publishes here (64 in real builds), and two hands are dealt (four there): the first two threads
+//! that publish own the ring one after the other, whoever comes next makes it everybody's. The ways an execution went are points that the ring passes.
 #![cfg(ringlog_loom)]
 
 use loom::thread;
@@ -66,7 +66,9 @@ fn count(tally: &Tally) {
     }
 }
 
-const SEALED: [&str; 14] = [
+const SEALED: [&str; 17] = [
+    "lost before it was",
+    "worth it",
     "back after a refusal",
     "entered",
     "lost a hand",
@@ -81,6 +83,7 @@ const SEALED: [&str; 14] = [
     "end 0",
     "end 1",
     "end 2",
+    "end 3",
 ];
 
 fn hand_over(sent: &'static [u64], reads: bool) -> impl Fn(&Tally) + Send + Sync + 'static {
@@ -108,23 +111,25 @@ fn hand_over(sent: &'static [u64], reads: bool) -> impl Fn(&Tally) + Send + Sync
 }
 
 /// The ways that two producers can go.
-const WAYS: [&str; 11] = [
+const WAYS: [&str; 13] = [
     "through nobody",
     "entered",
     "lost a hand",
     "taken over",
-    "taken over, settled",
     "waited",
     "refused",
     "settled",
     "by exchange",
     "exchange after plain",
     "back after a refusal",
+    "worth it",
+    "lost before it was",
+    "taken over, settled",
 ];
 
 #[test]
 fn an_owner_and_a_taker() {
-    Model::new("owner, taker").at_least(300).run(&WAYS, hand_over(&[1, 1], false));
+    Model::new("owner, taker").at_least(300).run(&WAYS[..11], hand_over(&[1, 1], false));
 }
 
 #[test]
@@ -132,11 +137,17 @@ fn an_owner_a_taker_and_a_reader() {
     Model::new("owner, taker, reader").preemptions(1).at_least(300).run(&WAYS, hand_over(&[2, 1], true));
 }
 
+/// The first owner has the ring for long enough to pay no fence at its third publish: it settles, or has lost the ring by then.
+#[test]
+fn a_settled_owner_and_a_taker() {
+    Model::new("settled owner, taker").preemptions(1).at_least(300).run(&WAYS, hand_over(&[3, 1], false));
+}
+
 /// The second owner may still be waiting for the first when a third thread makes the ring everybody's. There is room for
 /// one record.
 #[test]
 fn a_taker_is_taken_over() {
-    Model::new("three, room for one").preemptions(1).at_least(300).run(&WAYS[..8], |tally| {
+    Model::new("three, room for one").preemptions(1).at_least(300).run(&WAYS[..7], |tally| {
         let ring = ring(1);
         let _gate = ring.join(Start::Earliest, 0);
         let producers: Vec<_> = (0..3)
@@ -161,16 +172,15 @@ fn a_taker_is_taken_over() {
 
 /// Below the final end everything is published, or about to be by a producer that claimed it by exchange; what is
 /// refused comes back.
-#[test]
-fn seal_against_an_owner() {
-    Model::new("seal, owner").at_least(30).run(&SEALED, |tally| {
+fn seal_against(sent: u64) -> impl Fn(&Tally) + Send + Sync + 'static {
+    move |tally| {
         let ring = ring(4);
         // Holds the page from the start, so that no fence of its own helps it.
         let mut reader = ring.reader(Seq::ZERO);
         let producer = {
             let (ring, tally) = (ring.clone(), tally.clone());
             thread::spawn(move || {
-                (0..2)
+                (0..sent)
                     .filter(|n| match ring.try_push(*n) {
                         Ok(at) => at == Seq::new(*n) || panic!("{n} lies at {at}"),
                         Err(refused) => {
@@ -194,14 +204,24 @@ fn seal_against_an_owner() {
                     assert_eq!(got.len() as u64, end.get(), "a plain publish below the end is missing");
                     tally.saw("all there");
                 }
-                tally.saw(["end 0", "end 1", "end 2"][end.get() as usize]);
+                tally.saw(["end 0", "end 1", "end 2", "end 3"][end.get() as usize]);
                 end
             })
         };
         let (sent, end) = (producer.join().unwrap(), sealer.join().unwrap());
         assert_eq!((end, ring.end()), (Seq::new(sent), Seq::new(sent)));
         count(tally);
-    });
+    }
+}
+
+#[test]
+fn seal_against_an_owner() {
+    Model::new("seal, owner").at_least(30).run(&SEALED[..16], seal_against(2));
+}
+
+#[test]
+fn seal_against_a_settled_owner() {
+    Model::new("seal, settled owner").preemptions(1).at_least(30).run(&SEALED, seal_against(3));
 }
 
 /// An owner publishes, another thread shares the ring, and a third goes by exchange: `last` says below which end what was
